@@ -1,0 +1,50 @@
+"""Exceptions and warnings that a caller may want to catch, each with one meaning.
+
+Everything else is an ordinary ``ValueError`` or ``TypeError``. A rejected certificate or a
+figure that is withheld is an answer and never an exception.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "EmptySourceError",
+    "NothingUsableError",
+    "ReaderError",
+    "SmallSampleWarning",
+    "SojournError",
+    "SojournWarning",
+    "UnknownFormatError",
+]
+
+
+class SojournError(Exception):
+    """Base of the exceptions that Sojourn raises on purpose; the message says how to mend it."""
+
+
+class ReaderError(SojournError):
+    """A source cannot be read at all: missing, truncated, or not what it claims to be."""
+
+
+class EmptySourceError(ReaderError):
+    """A source is there but holds nothing: an empty file or folder."""
+
+
+class UnknownFormatError(ReaderError):
+    """No reader claims a source, or more than one does."""
+
+
+class NothingUsableError(SojournError):
+    """Records were read, but none of them can be used (every run skipped or excluded)."""
+
+
+class SojournWarning(UserWarning):
+    """Base of the statistical cautions; each carries a stable code such as ``SJ101``."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class SmallSampleWarning(SojournWarning):
+    """Too few tasks, attempts or runs for the figure to carry much."""
