@@ -204,7 +204,8 @@ class Claim:
     Attributes
     ----------
     claim : str
-        ``rate``, ``attempts``, ``attempts_beyond``, ``order``, ``timing``, ``forecast``, ``horizon``.
+        ``rate``, ``attempts``, ``attempts_beyond``, ``order``, ``timing``, ``forecast`` or
+        ``horizon``.
     verdict : Verdict
         The answer.
     p_value : float or None

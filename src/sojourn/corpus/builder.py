@@ -1,0 +1,271 @@
+"""Building a corpus one record, or one batch of columns, at a time.
+
+Readers of documents yield `Trace` records; readers of tables yield `TraceBatch`, whole columns,
+since a Python object for each of 10^6 runs is what makes tables slow. Both end in the same chunks.
+A (task, attempt) that one job logs twice is kept once, and what was dropped is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.corpus.columns import Categorical, Interner, StepTypes, step_key
+from sojourn.corpus.traces import (
+    ENDS,
+    INT_COLUMNS,
+    LABEL_COLUMNS,
+    LIMIT_KINDS,
+    OUTCOMES,
+    TaskTable,
+    TraceCorpus,
+)
+from sojourn.records import End, Skipped, Trace
+
+__all__ = ["CorpusBuilder", "TraceBatch"]
+
+_OUTCOME_CODE = {value: code for code, value in enumerate(OUTCOMES)}
+_END_CODE = {value: code for code, value in enumerate(ENDS)}
+_LIMIT_CODE = {value: code for code, value in enumerate(LIMIT_KINDS)}
+_OPTIONAL_INTS = ("task_repeat", "position", "step_limit", "n_steps")
+_NUMBERS = tuple(name for name in INT_COLUMNS if name != "task")
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TraceBatch:
+    """Runs as columns, as a reader of tables yields them.
+
+    Attributes
+    ----------
+    n_runs : int
+        Number of runs.
+    numbers : mapping of str to ndarray of shape (n_runs,)
+        Any of outcome, end, limit_kind (codes), score, task_repeat, position, step_limit,
+        n_steps; what is absent takes its default (end unknown, else missing). `outcome` must
+        be there.
+    labels : mapping of str to Categorical
+        ``task_id`` must be there; any of task_set, agent, model, cluster, session_id, job_id,
+        source_type, source_uri.
+    offsets, steps, step_types, digests
+        The steps as in `TraceCorpus`; None when no steps are known.
+    """
+
+    n_runs: int
+    numbers: Mapping[str, npt.NDArray[Any]]
+    labels: Mapping[str, Categorical]
+    offsets: npt.NDArray[np.int64] | None = None
+    steps: npt.NDArray[np.int32] | None = None
+    step_types: StepTypes | None = None
+    digests: npt.NDArray[np.uint64] | None = None
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Runs added one by one, waiting to become a chunk."""
+
+    columns: dict[str, list[Any]] = field(
+        default_factory=lambda: {name: [] for name in (*INT_COLUMNS, *LABEL_COLUMNS, "score")}
+    )
+    lengths: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    digests: list[int] = field(default_factory=list)
+
+
+class CorpusBuilder:
+    """Collects records into a `TraceCorpus`.
+
+    Examples
+    --------
+    >>> from sojourn.records import Outcome, Trace
+    >>> builder = CorpusBuilder()
+    >>> builder.add(Trace(task_id="a", outcome=Outcome.SUCCESS, n_steps=3))
+    >>> len(builder.build())
+    1
+    """
+
+    def __init__(self) -> None:
+        self._labels: dict[str, Interner[str]] = {name: Interner() for name in LABEL_COLUMNS}
+        self._task_sets: Interner[str] = Interner()
+        self._tasks: Interner[tuple[int, str]] = Interner()
+        self._types: Interner[tuple[str, int, int, int, int]] = Interner()
+        self._chunks: list[dict[str, npt.NDArray[Any]]] = []
+        self._pending = _Pending()
+        self._skipped: dict[tuple[str, str, str], int] = {}
+        self._n_runs = 0
+
+    def __len__(self) -> int:
+        return self._n_runs
+
+    def skip(self, item: Skipped) -> None:
+        """Count something that was left out; equal reasons at one source are added up."""
+        key = (item.source, item.reason, item.what)
+        self._skipped[key] = self._skipped.get(key, 0) + item.count
+
+    def add(self, trace: Trace) -> None:
+        """Add one run."""
+        pending = self._pending
+        columns = pending.columns
+        columns["outcome"].append(_OUTCOME_CODE[trace.outcome])
+        columns["end"].append(_END_CODE[trace.end])
+        columns["limit_kind"].append(
+            -1 if trace.limit_kind is None else _LIMIT_CODE[trace.limit_kind]
+        )
+        columns["score"].append(np.nan if trace.score is None else trace.score)
+        columns["task"].append(
+            self._tasks.code((self._task_sets.code(trace.task_set), trace.task_id))
+        )
+        for name in _OPTIONAL_INTS:
+            value = getattr(trace, name)
+            columns[name].append(-1 if value is None else value)
+        for name, interner in self._labels.items():
+            label = getattr(trace, name)
+            columns[name].append(-1 if not label else interner.code(label))
+        if not trace.job_id and trace.source_uri:
+            columns["job_id"][-1] = self._labels["job_id"].code(trace.source_uri)
+        pending.lengths.append(len(trace.steps))
+        for step in trace.steps:
+            pending.steps.append(self._types.code(step_key(step)))
+            pending.digests.append(step.digest)
+        self._n_runs += 1
+        if len(pending.lengths) >= _CHUNK:
+            self._flush()
+
+    def add_batch(self, batch: TraceBatch) -> None:
+        """Add the runs of a batch of columns.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, unknown or has the wrong length.
+        """
+        self._flush()
+        n = batch.n_runs
+        unknown = set(batch.numbers) - {*_NUMBERS, "score"}
+        unknown |= set(batch.labels) - {*LABEL_COLUMNS, "task_set", "task_id"}
+        if unknown:
+            raise ValueError(f"unknown columns in a batch: {', '.join(sorted(unknown))}")
+        defaults = {"end": _END_CODE[End.UNKNOWN]}
+        chunk: dict[str, npt.NDArray[Any]] = {
+            name: np.asarray(batch.numbers.get(name, np.full(n, defaults.get(name, -1))), dtype)
+            for name, dtype in INT_COLUMNS.items()
+            if name != "task"
+        }
+        chunk["score"] = np.asarray(batch.numbers.get("score", np.full(n, np.nan)), np.float64)
+        chunk["task"] = self._translate_tasks(batch)
+        for name, interner in self._labels.items():
+            column = batch.labels.get(name)
+            chunk[name] = np.full(n, -1, np.int32) if column is None else _recode(column, interner)
+        if "job_id" not in batch.labels and "source_uri" in batch.labels:
+            chunk["job_id"] = _recode(batch.labels["source_uri"], self._labels["job_id"])
+        if batch.steps is None or batch.step_types is None or batch.offsets is None:
+            chunk["lengths"] = np.zeros(n, np.int64)
+            chunk["steps"] = np.zeros(0, np.int32)
+            chunk["digests"] = np.zeros(0, np.uint64)
+        else:
+            translated = self._types.translate(batch.step_types.keys())
+            chunk["lengths"] = np.diff(batch.offsets)
+            chunk["steps"] = translated[batch.steps] if batch.steps.size else batch.steps
+            chunk["digests"] = (
+                np.zeros(batch.steps.size, np.uint64) if batch.digests is None else batch.digests
+            )
+        self._chunks.append(chunk)
+        self._n_runs += n
+
+    def _translate_tasks(self, batch: TraceBatch) -> npt.NDArray[np.int32]:
+        ids = batch.labels["task_id"]
+        sets = batch.labels.get("task_set", Categorical.missing(batch.n_runs))
+        pairs = (sets.codes.astype(np.int64) + 1) * len(ids.values) + ids.codes
+        distinct, inverse = np.unique(pairs, return_inverse=True)
+        set_code, id_code = np.divmod(distinct, max(len(ids.values), 1))
+        names = ("", *sets.values)
+        codes = [
+            self._tasks.code((self._task_sets.code(names[s]), ids.values[i]))
+            for s, i in zip(set_code.tolist(), id_code.tolist(), strict=True)
+        ]
+        return np.array(codes, np.int32)[inverse]
+
+    def _flush(self) -> None:
+        pending = self._pending
+        if not pending.lengths:
+            return
+        dtypes = {**INT_COLUMNS, "score": np.float64, **dict.fromkeys(LABEL_COLUMNS, np.int32)}
+        chunk = {name: np.array(pending.columns[name], dtype) for name, dtype in dtypes.items()}
+        chunk["lengths"] = np.array(pending.lengths, np.int64)
+        chunk["steps"] = np.array(pending.steps, np.int32)
+        chunk["digests"] = np.array(pending.digests, np.uint64)
+        self._chunks.append(chunk)
+        self._pending = _Pending()
+
+    def build(self) -> TraceCorpus:
+        """Return the corpus of all that was added, repeated (task, attempt) pairs left out."""
+        self._flush()
+        corpus = self._assemble()
+        repeated = _repeated_attempts(corpus)
+        if repeated.any():
+            self._count_repeated(corpus, repeated)
+            corpus = corpus.select(~repeated)
+        skipped = tuple(
+            Skipped(source=source, reason=reason, what=what, count=count)
+            for (source, reason, what), count in self._skipped.items()
+        )
+        columns = {name: getattr(corpus, name) for name in TraceCorpus.__slots__}
+        return TraceCorpus(**{**columns, "skipped": skipped})
+
+    def _assemble(self) -> TraceCorpus:
+        dtypes: dict[str, Any] = {**INT_COLUMNS, "score": np.float64}
+        dtypes |= dict.fromkeys(LABEL_COLUMNS, np.int32)
+        dtypes |= {"lengths": np.int64, "steps": np.int32, "digests": np.uint64}
+        whole = {
+            name: np.concatenate([np.zeros(0, dtype), *(chunk[name] for chunk in self._chunks)])
+            for name, dtype in dtypes.items()
+        }
+        self._chunks = []
+        tasks = self._tasks.values
+        task_set = Categorical(
+            codes=np.array([key[0] for key in tasks], np.int32), values=self._task_sets.values
+        )
+        columns: dict[str, Any] = {name: whole[name] for name in (*INT_COLUMNS, "score")}
+        for name, interner in self._labels.items():
+            columns[name] = Categorical(codes=whole[name], values=interner.values)
+        return TraceCorpus(
+            **columns,
+            offsets=np.concatenate(([0], np.cumsum(whole["lengths"]))),
+            steps=whole["steps"],
+            step_types=StepTypes.from_keys(self._types.values),
+            digests=whole["digests"] if whole["digests"].any() else None,
+            tasks=TaskTable(task_set=task_set, task_id=tuple(key[1] for key in tasks)),
+        )
+
+    def _count_repeated(self, corpus: TraceCorpus, repeated: npt.NDArray[np.bool_]) -> None:
+        for run in np.flatnonzero(repeated).tolist():
+            self.skip(
+                Skipped(
+                    source=corpus.source_uri[run] or "",
+                    reason="the same (task, attempt) of the same job stands there twice; "
+                    "the first was kept",
+                )
+            )
+
+
+def _recode(column: Categorical, interner: Interner[str]) -> npt.NDArray[np.int32]:
+    """Translate a column's codes into those of `interner`; an empty label is a missing one."""
+    codes = [interner.code(value) if value else -1 for value in column.values]
+    return np.array([*codes, -1], np.int32)[column.codes]
+
+
+def _repeated_attempts(corpus: TraceCorpus) -> npt.NDArray[np.bool_]:
+    """Mark every run but the first of each stated (job, agent, model, task, attempt)."""
+    code = corpus.task.astype(np.int64)
+    for column in (corpus.job_id.codes, corpus.agent.codes, corpus.model.codes, corpus.task_repeat):
+        _, code = np.unique(
+            code * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True
+        )
+    _, first = np.unique(code, return_index=True)
+    repeated = np.ones(len(corpus), bool)
+    repeated[first] = False
+    return repeated & (corpus.task_repeat >= 0)
