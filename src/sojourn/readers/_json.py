@@ -1,0 +1,368 @@
+"""JSON from strangers: fast when it is well-formed, patient when it is not, bounded always.
+
+The fast path maps the file and decodes one record at a time into the few fields that a reader
+names; everything else is skipped without being built, so memory stays near the file's size.
+What that path refuses (NaN, 1e999, huge integers, broken UTF-8, a lone surrogate, a truncated
+file) goes, record by record, through the standard library with the oddity made harmless:
+a number that is not finite becomes None, broken bytes become U+FFFD.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from sojourn.errors import EmptySourceError, ReaderError
+from sojourn.records import Skipped
+
+__all__ = [
+    "HEAD_BYTES",
+    "MAX_DEPTH",
+    "BadRecordError",
+    "Buffer",
+    "Head",
+    "array_items",
+    "decode",
+    "json_lines",
+    "object_fields",
+    "open_buffer",
+    "read_head",
+    "sniff",
+]
+
+MAX_DEPTH = 200
+HEAD_BYTES = 1 << 16
+MAX_LINE_BYTES = 1 << 30
+_BOM = b"\xef\xbb\xbf"
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+_KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:', re.DOTALL)
+
+T = TypeVar("T")
+Buffer = bytes | mmap.mmap | msgspec.Raw
+
+
+class BadRecordError(ValueError):
+    """One record is not JSON or not of the form that its format says; the message says how."""
+
+
+class Head(NamedTuple):
+    """What the first bytes of a JSON file show: its container and its first keys.
+
+    `kind` is ``array``, ``object``, ``lines`` (several objects, one a line) or ``""``; `keys` are
+    those of the first object, as far as they lie within the head.
+    """
+
+    kind: str
+    keys: frozenset[str]
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of a file, without a byte order mark."""
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES).removeprefix(_BOM)
+
+
+def sniff(head: bytes) -> Head:
+    """Return the container kind and the keys of the first object in a head.
+
+    Linear in the head and without recursion, whatever the bytes.
+    """
+    text = head.lstrip()
+    if not text or text[:1] not in b"[{":
+        return Head("", frozenset())
+    kind = "array" if text[:1] == b"[" else "object"
+    depth = 0
+    target = 2 if kind == "array" else 1
+    keys: set[str] = set()
+    for token in _TOKEN.finditer(text):
+        mark = token.group()[:1]
+        if mark == b'"':
+            if depth == target and _KEY.match(text, token.start()):
+                keys.add(token.group()[1:-1].decode("utf-8", "replace"))
+        elif mark in b"[{":
+            depth += 1
+            if kind == "array" and depth == target and mark == b"[":
+                return Head(kind, frozenset())
+        elif mark in b"]}":
+            depth -= 1
+            if depth < target:
+                rest = text[token.end() :].lstrip(b" \t")
+                if kind == "object" and depth == 0 and rest.lstrip(b"\r\n")[:1] == b"{":
+                    kind = "lines"
+                break
+    return Head(kind, frozenset(keys))
+
+
+def open_buffer(path: Path) -> Buffer:
+    """Map a file into memory.
+
+    Raises
+    ------
+    EmptySourceError
+        If it holds nothing but white space.
+    """
+    with path.open("rb") as file:
+        if not file.read(1 << 12).removeprefix(_BOM).strip() and not file.read().strip():
+            raise EmptySourceError(f"{path.name} is empty")
+        file.seek(0)
+        if file.read(3) == _BOM:
+            return file.read()
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def decode(raw: Buffer, form: type[T]) -> T:
+    """Decode one document into `form`, patiently.
+
+    Parameters
+    ----------
+    raw : bytes, mmap or msgspec.Raw
+        The JSON text.
+    form : type
+        A msgspec structure that names the wanted fields.
+
+    Raises
+    ------
+    BadRecordError
+        If it is no JSON, nests deeper than `MAX_DEPTH`, or a field has an unexpected type.
+    """
+    try:
+        return msgspec.json.decode(raw, type=form, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _decode_patiently(bytes(raw), form)
+    except RecursionError:
+        raise BadRecordError(f"nests deeper than {MAX_DEPTH} levels") from None
+
+
+def _decode_patiently(raw: bytes, form: type[T]) -> T:
+    text = raw.removeprefix(_BOM).decode("utf-8", "replace")
+    _check_depth(raw)
+    try:
+        document = json.loads(
+            text, parse_constant=_no_number, parse_int=_bounded_int, parse_float=_finite
+        )
+    except ValueError as error:
+        place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        raise BadRecordError(f"not valid JSON{place}") from None
+    except RecursionError:
+        raise BadRecordError(f"nests deeper than {MAX_DEPTH} levels") from None
+    try:
+        return msgspec.convert(_without_surrogates(document), form, strict=False)
+    except msgspec.MsgspecError as error:
+        raise BadRecordError(_describe(error)) from None
+
+
+def _describe(error: msgspec.MsgspecError) -> str:
+    """Return msgspec's complaint without any text of the log (it quotes enum values only)."""
+    message = str(error)
+    return re.sub(r"Invalid enum value .*? -", "unexpected value -", message)
+
+
+def _without_surrogates(document: Any) -> Any:
+    """Replace lone surrogates in strings, which no UTF-8 file can hold; a walk with a stack."""
+
+    def clean(value: Any) -> Any:
+        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+    root = [document]
+    stack: list[Any] = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            node[:] = [clean(value) for value in node]
+            stack.extend(value for value in node if isinstance(value, list | dict))
+        else:
+            for key, value in list(node.items()):
+                del node[key]
+                node[clean(key)] = clean(value)
+            stack.extend(value for value in node.values() if isinstance(value, list | dict))
+    return root[0]
+
+
+def _no_number(_: str) -> None:
+    return None
+
+
+def _bounded_int(digits: str) -> int | float | None:
+    if len(digits) <= 18:
+        return int(digits)
+    return _finite(digits)
+
+
+def _finite(digits: str) -> float | None:
+    value = float(digits)
+    return value if math.isfinite(value) else None
+
+
+def _check_depth(raw: bytes) -> None:
+    depth = 0
+    for token in _TOKEN.finditer(raw):
+        mark = token.group()[:1]
+        if mark in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise BadRecordError(f"nests deeper than {MAX_DEPTH} levels")
+        elif mark in b"]}":
+            depth -= 1
+
+
+def array_items(raw: Buffer, *, source: str) -> Iterator[Buffer | Skipped]:
+    """Yield the items of a top-level JSON array undecoded, one by one.
+
+    A damaged array gives the items before the damage and one `Skipped` for the rest.
+
+    Raises
+    ------
+    ReaderError
+        If the document is no array.
+    """
+    try:
+        yield from msgspec.json.decode(raw, type=list[msgspec.Raw])
+        return
+    except (msgspec.MsgspecError, RecursionError):
+        data = bytes(raw).removeprefix(_BOM)
+    if data.lstrip()[:1] != b"[":
+        raise ReaderError(f"{source}: expected a JSON array")
+    yield from _scan(data, source=source)
+
+
+def _scan(data: bytes, *, source: str) -> Iterator[bytes | Skipped]:
+    """Yield the items of a damaged or unusual array by matching brackets."""
+    depth = 0
+    start = 0
+    for token in _TOKEN.finditer(data):
+        mark = token.group()
+        if mark[:1] == b'"':
+            continue
+        if mark in b"[{":
+            depth += 1
+            if depth == 1:
+                start = token.end()
+        elif mark == b"," and depth == 1:
+            yield data[start : token.start()]
+            start = token.end()
+        elif mark in b"]}":
+            depth -= 1
+            if depth == 0:
+                if data[start : token.start()].strip():
+                    yield data[start : token.start()]
+                if data[token.end() :].strip():
+                    yield Skipped(source=source, reason="text after the end of the array")
+                return
+    if data[start:].strip():
+        yield Skipped(source=source, reason="the file ends inside a record (truncated)")
+    else:
+        yield Skipped(source=source, reason="the array is not closed (truncated)", what="bytes")
+
+
+def object_fields(raw: Buffer, *, source: str) -> dict[str, Buffer]:
+    """Return the fields of a top-level JSON object undecoded.
+
+    Raises
+    ------
+    ReaderError
+        If the document is no object, or is damaged beyond its top level.
+    """
+    try:
+        fields: dict[str, Buffer] = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except RecursionError:
+        raise ReaderError(f"{source}: nests deeper than {MAX_DEPTH} levels") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        data = bytes(raw).removeprefix(_BOM)
+    else:
+        return fields
+    if data.lstrip()[:1] != b"{":
+        raise ReaderError(f"{source}: expected a JSON object")
+    return _scan_object(data, source=source)
+
+
+def _scan_object(data: bytes, *, source: str) -> dict[str, Buffer]:
+    """Return the fields of a damaged or unusual object; a truncated last field is kept as it is."""
+    fields: dict[str, Buffer] = {}
+    depth = 0
+    key: str | None = None
+    start = 0
+    position = 0
+    for token in _TOKEN.finditer(data):
+        mark = token.group()
+        if mark[:1] == b'"':
+            matched = _KEY.match(data, token.start()) if depth == 1 and key is None else None
+            if matched is not None:
+                key = matched.group(1).decode("utf-8", "replace")
+                start = matched.end()
+            continue
+        if mark in b"[{":
+            depth += 1
+            continue
+        if mark in b"]}":
+            depth -= 1
+        if (depth == 1 and mark == b",") or depth == 0:
+            if key is not None:
+                fields[key] = data[start : token.start()]
+            key = None
+        position = token.end()
+        if depth == 0:
+            return fields
+    if not position and not fields and key is None:
+        raise ReaderError(f"{source}: not valid JSON")
+    if key is not None:
+        fields[key] = data[start:]
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a JSON-lines file: its number, counted from 1, and its text."""
+
+    number: int
+    text: bytes
+
+
+def json_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank, without the byte order mark.
+
+    Raises
+    ------
+    ReaderError
+        If a line exceeds the size that a record may have.
+    """
+    with path.open("rb") as file:
+        number = 0
+        while text := file.readline(MAX_LINE_BYTES):
+            number += 1
+            if len(text) == MAX_LINE_BYTES:
+                raise ReaderError(f"{path.name}: line {number} is longer than {MAX_LINE_BYTES} B")
+            if number == 1:
+                text = text.removeprefix(_BOM)
+            if text.strip():
+                yield Line(number, text)
+
+
+def records(
+    lines: Iterator[Line], form: type[T], *, source: str, build: Callable[[T], Any]
+) -> Iterator[Any]:
+    """Decode each line into `form` and build a record of it; a bad line becomes a `Skipped`.
+
+    Parameters
+    ----------
+    lines : iterator of Line
+        The lines.
+    form : type
+        A msgspec structure.
+    build : callable
+        Makes a record of a decoded line; a ValueError that it raises becomes a `Skipped`.
+    """
+    for line in lines:
+        try:
+            yield build(decode(line.text, form))
+        except ValueError as error:
+            whole = line.text.endswith(b"\n")
+            reason = str(error) if whole else f"the last line is incomplete: {error}"
+            yield Skipped(source=f"{source}, line {line.number}", reason=reason, what="line")

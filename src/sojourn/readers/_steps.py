@@ -1,0 +1,120 @@
+"""Naming a step: what an agent did in one turn, in one word, from what logs have in common.
+
+A step is one action of the agent: a model turn (an assistant message), or one action in formats
+that log actions. Its name is the first tool called; for a shell tool the first command word after
+``cd ... &&`` and environment prefixes, with the sub-command where the program is an editor;
+``respond`` where no tool was called. Linear patterns on capped text only: logs are hostile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from sojourn.records import Actor, Step, StepKind
+
+__all__ = ["RESPOND", "action_digest", "command_name", "respond", "tool_step"]
+
+RESPOND = "respond"
+SHELL_TOOLS = frozenset(
+    {"bash", "shell", "sh", "terminal", "execute_bash", "run_command", "run_shell_command"}
+)
+# Programs whose first argument says what they do; with it the step is far more telling.
+EDITORS = frozenset({"str_replace_editor", "edit_anthropic", "str_replace_based_edit_tool"})
+_MAX_COMMAND = 4096
+_MAX_NAME = 64
+_PREFIX = re.compile(
+    r"\s*(?:"
+    r"cd\s+(?:\"[^\"]*\"|'[^']*'|[^\s;&|]+)\s*(?:&&|;)"  # cd somewhere &&
+    r"|(?:export\s+)?[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s;&|]*)(?:\s*(?:&&|;))?(?=\s)"  # A=b
+    r"|(?:sudo|env|time|nohup|command)\s"
+    r"|timeout\s+(?:-\S+\s+)*\d+\w?\s"
+    r"|set\s+[-+]\w+\s*(?:&&|;)"
+    r"|source\s+\S+\s*(?:&&|;)"
+    r"|\(|\{\s"
+    r")"
+)
+_COMMENT = re.compile(r"\s*#[^\n]*\n")
+_WORD = re.compile(r"\s*([^\s;&|()<>`]+)\s*([^\s;&|()<>`]*)")
+
+
+def command_name(command: str) -> str:
+    """Return the telling word of a shell command, or ``shell`` where there is none.
+
+    Parameters
+    ----------
+    command : str
+        The command line; only its first 4096 characters are looked at.
+
+    Examples
+    --------
+    >>> command_name("cd /repo && LANG=C python -m pytest tests")
+    'python'
+    >>> command_name("str_replace_editor view /repo/a.py")
+    'str_replace_editor view'
+    """
+    text = command[:_MAX_COMMAND]
+    position = 0
+    while match := (_PREFIX.match(text, position) or _COMMENT.match(text, position)):
+        position = match.end()
+    word = _WORD.match(text, position)
+    if word is None:
+        return "shell"
+    program = word.group(1).strip("\"'").rpartition("/")[2]
+    if program in EDITORS and word.group(2):
+        program = f"{program} {word.group(2)}"
+    return program[:_MAX_NAME] or "shell"
+
+
+def action_digest(*parts: str) -> int:
+    """Return a 64-bit digest of an action's parts, never 0 (which means unknown)."""
+    state = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return int.from_bytes(state.digest(), "little") or 1
+
+
+def respond(text: str, *, actor: Actor = Actor.AGENT, ok: bool | None = None) -> Step:
+    """Return the step of an agent that only spoke."""
+    return Step(
+        name=RESPOND,
+        kind=StepKind.MODEL,
+        actor=actor,
+        ok=ok,
+        n_calls=0,
+        digest=action_digest(RESPOND, text),
+    )
+
+
+def tool_step(
+    calls: Sequence[tuple[str, str]],
+    *,
+    ok: bool | None = None,
+    actor: Actor = Actor.AGENT,
+    command: str | None = None,
+) -> Step:
+    """Return the step of a turn that called tools.
+
+    Parameters
+    ----------
+    calls : sequence of (str, str)
+        Name and arguments of each call, in order; at least one.
+    ok : bool or None
+        Whether all observations came without an error.
+    command : str, optional
+        The command line, where the first tool is a shell; it names the step.
+    """
+    name = calls[0][0] or "tool"
+    if command is not None and (name in SHELL_TOOLS or name in EDITORS):
+        name = command_name(command)
+    return Step(
+        name=name[:_MAX_NAME],
+        kind=StepKind.TOOL,
+        actor=actor,
+        ok=ok,
+        n_calls=len(calls),
+        digest=action_digest(*(part for call in calls for part in call)),
+    )

@@ -1,0 +1,333 @@
+"""The readers' protocol, their table, and how a path becomes a corpus.
+
+A reader is one file behind two questions and one job: does it claim a source, which siblings does
+it consume, and what records stand in it. A source is a file, or a folder for formats that are
+folders. No reader is imported until a source looks like it might be asked about, none guesses
+silently against another, and whatever is left out comes back as `Skipped` with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from sojourn.corpus import CorpusBuilder, TraceBatch, TraceCorpus
+from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
+from sojourn.readers._json import read_head
+from sojourn.records import Skipped, Trace
+
+__all__ = [
+    "READERS",
+    "ReadOptions",
+    "Reader",
+    "Source",
+    "find_sources",
+    "load_reader",
+    "read_traces",
+    "reader_names",
+]
+
+Record = Trace | TraceBatch | Skipped
+
+# Name of a format -> where its reader stands; alphabetical, imported when first asked.
+READERS: dict[str, str] = {
+    "tau-bench": "sojourn.readers.tau_bench:TauBenchReader",
+}
+_IGNORED_FOLDERS = frozenset({"__pycache__", "node_modules"})
+_MAX_FILES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a user may tell the readers.
+
+    Attributes
+    ----------
+    columns : mapping of str to str
+        For tables: our field -> the column that holds it (``--map``).
+    scorer : str or None
+        For logs with several verdicts a run: which one counts.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    scorer: str | None = None
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """What a format's reader offers.
+
+    Attributes
+    ----------
+    name : str
+        The format's name, as ``--format`` takes it.
+    description : str
+        One line for ``sojourn formats``.
+    carries : str
+        What one file holds, for ``sojourn formats``: outcome, steps, attempts.
+    """
+
+    name: str
+    description: str
+    carries: str
+
+    def claims(self, source: Path, head: bytes) -> bool:
+        """Return whether `source` is of this format.
+
+        `head` holds a file's first bytes without a byte order mark; it is empty for a folder.
+        """
+        ...
+
+    def siblings(self, source: Path) -> Iterable[Path]:
+        """Return other files that `read` consumes, so that they are not reported as unknown."""
+        ...
+
+    def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
+        """Yield the records of a source.
+
+        Raises
+        ------
+        ReaderError
+            If nothing can be read at all; single bad records become `Skipped`.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file or folder and the reader that claims it."""
+
+    path: Path
+    reader: Reader
+
+
+def reader_names() -> list[str]:
+    """Return the names of all formats, those of installed plug-ins included."""
+    return sorted({*READERS, *(point.name for point in entry_points(group="sojourn.readers"))})
+
+
+def load_reader(name: str) -> Reader:
+    """Return the reader of a format by its name.
+
+    Raises
+    ------
+    UnknownFormatError
+        If no reader has that name.
+    """
+    if name in READERS:
+        module, _, attribute = READERS[name].partition(":")
+        reader = getattr(import_module(module), attribute)()
+    else:
+        points = entry_points(group="sojourn.readers", name=name)
+        if not points:
+            raise UnknownFormatError(
+                f"no format is called {name!r}; there are {', '.join(reader_names())}"
+            )
+        reader = next(iter(points)).load()()
+    if not isinstance(reader, Reader):
+        raise TypeError(f"the plug-in for {name!r} does not follow the readers' protocol")
+    return reader
+
+
+def find_sources(
+    path: Path, *, format: str | None = None
+) -> Iterator[Source | Skipped]:  # `format` is the command's word
+    """Yield the sources below a path with their readers, and what nobody claims.
+
+    Parameters
+    ----------
+    path : Path
+        A file or a folder; links that leave the folder are not followed.
+    format : str, optional
+        Force this reader.
+
+    Raises
+    ------
+    ReaderError
+        If the path does not exist or cannot be read.
+    UnknownFormatError
+        If a file that was named is claimed by no reader, or any source by more than one.
+    """
+    if not path.exists():
+        raise ReaderError(f"{path}: no such file or folder")
+    readers = [load_reader(name) for name in ([format] if format else reader_names())]
+    if path.is_file():
+        yield _claimed_file(path, readers, forced=format is not None)
+        return
+    yield from _walk(path, readers, forced=format is not None)
+
+
+def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool) -> Source:
+    head = read_head(path)
+    if not head.strip():
+        raise EmptySourceError(f"{path}: the file is empty")
+    if forced:
+        return Source(path, readers[0])
+    reader = _claimant(path, head, readers)
+    if reader is None:
+        tried = ", ".join(reader.name for reader in readers)
+        raise UnknownFormatError(
+            f"{path}: no reader knows this format (tried {tried}); "
+            "name one with --format, or write our JSON lines or a CSV"
+        )
+    return Source(path, reader)
+
+
+def _claimant(path: Path, head: bytes, readers: Sequence[Reader]) -> Reader | None:
+    claiming = [reader for reader in readers if reader.claims(path, head)]
+    if len(claiming) > 1:
+        names = " and ".join(reader.name for reader in claiming)
+        raise UnknownFormatError(f"{path}: claimed by {names}; choose one with --format")
+    return claiming[0] if claiming else None
+
+
+def _walk(folder: Path, readers: Sequence[Reader], *, forced: bool) -> Iterator[Source | Skipped]:
+    found: list[Source] = []
+    unknown: list[Path] = []
+    empty: list[Path] = []
+    stack = [folder]
+    n_files = 0
+    while stack:
+        place = stack.pop()
+        reader = _claimant(place, b"", readers)
+        if reader is not None:
+            found.append(Source(place, reader))
+            continue
+        folders = []
+        for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
+            if entry.name.startswith(".") or entry.is_symlink():
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _IGNORED_FOLDERS:
+                    folders.append(Path(entry.path))
+            elif entry.is_file(follow_symlinks=False):
+                n_files += 1
+                if n_files > _MAX_FILES:
+                    raise ReaderError(f"{folder}: more than {_MAX_FILES} files")
+                _sort_file(Path(entry.path), readers, found, unknown, empty, forced=forced)
+        stack.extend(reversed(folders))
+    yield from found
+    consumed = {
+        sibling
+        for source in found
+        for sibling in source.reader.siblings(source.path)
+        if unknown or empty
+    }
+    for path in empty:
+        if path not in consumed:
+            yield Skipped(source=str(path), reason="the file is empty", what="file")
+    for suffix, count in Counter(p.suffix for p in unknown if p not in consumed).items():
+        kind = f"{suffix} files" if suffix else "files without a suffix"
+        yield Skipped(
+            source=str(folder), reason=f"no reader knows these {kind}", count=count, what="file"
+        )
+
+
+def _sort_file(
+    path: Path,
+    readers: Sequence[Reader],
+    found: list[Source],
+    unknown: list[Path],
+    empty: list[Path],
+    *,
+    forced: bool,
+) -> None:
+    head = read_head(path)
+    if not head.strip():
+        empty.append(path)
+        return
+    reader = _claimant(path, head, readers)
+    if reader is None:
+        unknown.append(path)
+    else:
+        found.append(Source(path, reader))
+
+
+def read_traces(
+    *paths: str | os.PathLike[str],
+    format: str | None = None,
+    options: ReadOptions | None = None,
+    strict: bool = False,
+    progress: Callable[[Path, int], None] | None = None,
+) -> TraceCorpus:
+    """Read runs from files and folders of any known format.
+
+    Parameters
+    ----------
+    *paths : path-like
+        Files or folders; formats are detected for each file.
+    format : str, optional
+        Force a reader by its name.
+    options : ReadOptions, optional
+        Column names of tables, the scorer that counts.
+    strict : bool
+        Raise on the first thing that would be skipped.
+    progress : callable, optional
+        Called with the source and the number of runs so far.
+
+    Returns
+    -------
+    TraceCorpus
+        The runs, and in `skipped` what was left out and why.
+
+    Raises
+    ------
+    ReaderError
+        If a path cannot be read, or nothing in it could.
+    """
+    if not paths:
+        raise ReaderError("no file or folder was named")
+    options = ReadOptions() if options is None else options
+    builder = CorpusBuilder()
+    for name in paths:
+        path = Path(name)
+        for source in find_sources(path, format=format):
+            if isinstance(source, Skipped):
+                _skip(builder, source, strict=strict)
+                continue
+            _read_source(source, options, builder, strict=strict, alone=source.path == path)
+            if progress is not None:
+                progress(source.path, len(builder))
+    corpus = builder.build()
+    if not len(corpus):
+        reasons = "; ".join(f"{item.reason} ({item.count})" for item in corpus.skipped[:5])
+        raise EmptySourceError(
+            f"no run was read from {', '.join(map(str, paths))}"
+            + (f": {reasons}" if reasons else "")
+        )
+    return corpus
+
+
+def _read_source(
+    source: Source, options: ReadOptions, builder: CorpusBuilder, *, strict: bool, alone: bool
+) -> None:
+    try:
+        for record in source.reader.read(source.path, options):
+            if isinstance(record, Skipped):
+                _skip(builder, record, strict=strict)
+            elif isinstance(record, TraceBatch):
+                builder.add_batch(record)
+            else:
+                builder.add(record)
+    except ReaderError as error:
+        if alone or strict:
+            raise
+        builder.skip(Skipped(source=str(source.path), reason=str(error), what="file"))
+    except OSError as error:
+        if alone or strict:
+            raise ReaderError(f"{source.path}: {error.strerror or error}") from None
+        builder.skip(
+            Skipped(source=str(source.path), reason=error.strerror or "unreadable", what="file")
+        )
+
+
+def _skip(builder: CorpusBuilder, item: Skipped, *, strict: bool) -> None:
+    if strict:
+        raise ReaderError(f"{item.source}: {item.reason} (--strict)")
+    builder.skip(item)
