@@ -123,16 +123,18 @@ def check_limits(runs: Runs, n_permutations: int, rng: np.random.Generator) -> L
     drawn = np.empty((n_permutations + 1, 2))
     drawn[0] = label @ score
     permuted_scores(rng, offsets, label, score, drawn[1:])
-    # Centre and covariance use all rows alike, the observed one too, so that p is exact.
-    # Rounding keeps scores that no permutation can move from passing for scores that differ.
-    drawn = np.round(drawn, 9)
-    centred = drawn - drawn.mean(axis=0)
+    sizes = np.maximum(np.diff(offsets), 1)
+    mean = np.add.reduceat(np.append(label, 0.0), offsets[:-1]) / sizes
+    expectation = np.repeat(mean, np.diff(offsets)) @ score
+    # The covariance uses all rows alike, the observed one too, so that p is exact. Rounding keeps
+    # scores that no permutation can move from passing for scores that differ.
+    centred = np.round(drawn - expectation, 9)
     precision = np.linalg.pinv(centred.T @ centred / len(drawn), hermitian=True)
     statistic = np.einsum("bi,ij,bj->b", centred, precision, centred)
     as_large = np.count_nonzero(statistic >= statistic[0] * (1 - 1e-9))
     high = rank > 0
     return LimitCheck(
-        p_value=as_large / len(drawn),
+        p_value=float(as_large / len(drawn)),
         statistic=float(statistic[0]),
         up_to=up_to,
         success_ratio=_ratio(seen[high], expected[high], 0),
