@@ -518,7 +518,6 @@ def test_no_runs() -> None:
         "failure",
         "cuts",
         "unit",
-        "huge",
     ],
 )
 def test_edges_are_sane(duration: list[int], event: list[int], unit: list[int]) -> None:
