@@ -13,16 +13,17 @@ PACKAGE = Path(sojourn.__file__).parent
 
 # From the bottom up; a module may import from lower rows and from inside its own part only.
 LEVELS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "_numba"}),
+    frozenset({"errors", "_numba", "data"}),
     frozenset({"_validation", "_files"}),
     frozenset({"records", "stats", "plots", "tables"}),
-    frozenset({"sequences", "estimates"}),
+    frozenset({"sequences", "task_sequences", "estimates"}),
     frozenset({"corpus"}),
     frozenset({"readers"}),
     frozenset({"states", "process", "session", "attempts"}),
     frozenset({"assess"}),
     frozenset({"report"}),
     frozenset({"cli"}),
+    frozenset({"__main__"}),
 )
 LEVEL = {part: number for number, parts in enumerate(LEVELS) for part in parts}
 

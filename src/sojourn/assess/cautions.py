@@ -1,0 +1,54 @@
+"""The statistical cautions that a result may carry, each with a stable code.
+
+A code is never reused for another meaning. The list stands in ``docs/cautions.md`` too, and a test
+holds the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sojourn._validation import check_choice
+
+__all__ = ["CAUTIONS", "Caution"]
+
+CAUTIONS: dict[str, str] = {
+    "SJ101": "One attempt per task: pass^k and pass@k are bounded, not identified.",
+    "SJ102": "Fewer than 20 tasks: intervals are wide and nothing can be certified.",
+    "SJ103": "Tasks differ in their number of attempts.",
+    "SJ104": "Attempts at one task are identical: cached repeats or a temperature of 0.",
+    "SJ105": "Something was skipped while reading.",
+    "SJ106": "Runs are excluded by the policy for faults.",
+    "SJ107": "Runs were cut by a limit before they succeeded.",
+    "SJ108": "Runs of different step limits are assessed together.",
+    "SJ109": "The number of steps is unknown for some runs: they are not in the curves.",
+    "SJ110": "No run has its number of steps: there are no curves.",
+    "SJ111": "No run succeeded, or none failed: some figures rest on their bounds alone.",
+    "SJ112": "All runs belong to one task or cluster: nothing can be said about other tasks.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One caution of a result.
+
+    Attributes
+    ----------
+    code : str
+        A key of `CAUTIONS`.
+    message : str
+        What it means here, with the numbers.
+    """
+
+    code: str
+    message: str
+
+    def __post_init__(self) -> None:
+        check_choice(self.code, CAUTIONS, name="code")
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def to_dict(self) -> dict[str, str]:
+        """Return code and message."""
+        return {"code": self.code, "message": self.message}

@@ -1,0 +1,377 @@
+"""The result of assessing one group of runs, and of several.
+
+Fields come in the order in which a reader cares. Nothing here computes: `traces` does, and the
+reports only format what stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import sojourn
+from sojourn.assess.cautions import Caution
+from sojourn.assess.summary import CorpusSummary
+from sojourn.corpus import Group, Policy
+from sojourn.estimates import Claim, Estimate, Status, number
+
+if TYPE_CHECKING:
+    from sojourn.process.incidence import Incidence
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Assessment",
+    "GroupedAssessment",
+    "Heterogeneity",
+    "PassRow",
+    "PolicyRow",
+    "Rates",
+    "TraceAssessment",
+]
+
+SCHEMA_VERSION = "1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRow:
+    """The success rate as it would read under one way of counting limits and faults.
+
+    Attributes
+    ----------
+    name : str
+        The way of counting, in words.
+    n_success, n_runs : int
+        Numerator and denominator.
+    estimate : Estimate
+        The rate with its interval.
+    chosen : bool
+        Whether it is the policy of this result.
+    """
+
+    name: str
+    n_success: int
+    n_runs: int
+    estimate: Estimate
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The success rate, all the ways a careful reader asks for it.
+
+    Attributes
+    ----------
+    success_rate : Estimate
+        Run-weighted, for tasks like these (population of tasks).
+    same_tasks : Estimate
+        The same rate for these very tasks run again; withheld with one attempt a task.
+    naive : Estimate
+        The interval that ignores tasks, for comparison only.
+    bracket : (float, float)
+        The rate when all doubtful runs fail, and when all succeed.
+    n_doubtful : (int, int)
+        Runs excluded, and runs cut by a limit, that the bracket moves.
+    by_policy : tuple of PolicyRow
+        The rate under the other ways of counting.
+    """
+
+    success_rate: Estimate
+    same_tasks: Estimate
+    naive: Estimate
+    bracket: tuple[float, float]
+    n_doubtful: tuple[int, int]
+    by_policy: tuple[PolicyRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRow:
+    """pass^k and pass@k for one k: all, or at least one, of k attempts at the same task succeed.
+
+    Attributes
+    ----------
+    k : int
+        Number of attempts.
+    all_succeed, any_succeeds : Estimate
+        pass^k and pass@k, averaged over tasks, attempts drawn without replacement while k is
+        within the attempts; for tasks like these.
+    all_same_tasks, any_same_tasks : Estimate or None
+        The same for these very tasks run again; None beyond the attempts.
+    n_tasks : int
+        Tasks that have k attempts; 0 beyond the attempts.
+    pooled_all, pooled_any : float
+        R^k and 1 - (1 - R)^k of the pooled rate R, which ignore tasks: for comparison only.
+    bounds_all, bounds_any : (float, float) or None
+        Beyond the attempts: what the data bound the two to without any model.
+    """
+
+    k: int
+    all_succeed: Estimate
+    any_succeeds: Estimate
+    all_same_tasks: Estimate | None
+    any_same_tasks: Estimate | None
+    n_tasks: int
+    pooled_all: float
+    pooled_any: float
+    bounds_all: tuple[float, float] | None = None
+    bounds_any: tuple[float, float] | None = None
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether k exceeds the attempts that tasks have."""
+        return self.n_tasks == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Heterogeneity:
+    """How much tasks differ in their chance of success.
+
+    Attributes
+    ----------
+    icc : Estimate
+        Intraclass correlation: 0 when all tasks are alike, 1 when each always or never succeeds.
+    p_value : float or None
+        Exact permutation test that all tasks are alike; None without repeated attempts.
+    tarone_p : float or None
+        Tarone's test of the same, asymptotic.
+    fits : bool or None
+        Whether the beta-binomial law passes its predictive check (p > .05); None without repeats.
+    check_p : float or None
+        The p-value of that check.
+    observed, expected : ndarray of shape (n + 1,)
+        Tasks with 0 .. n successes, of those with the most common number n of attempts; expected
+        under the fitted law.
+    alike : ndarray of shape (n + 1,)
+        Expected if all tasks were alike.
+    """
+
+    icc: Estimate
+    p_value: float | None
+    tarone_p: float | None
+    fits: bool | None
+    check_p: float | None
+    observed: npt.NDArray[np.int64]
+    expected: npt.NDArray[np.float64]
+    alike: npt.NDArray[np.float64]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures in the form of the JSON contract."""
+        return {
+            "icc": self.icc.to_dict(),
+            "p_value": number(self.p_value),
+            "tarone_p_value": number(self.tarone_p),
+            "model": "beta_binomial",
+            "fits": self.fits,
+            "check_p_value": number(self.check_p),
+            "successes_per_task": self.observed.tolist(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TraceAssessment:
+    """What the runs of one group say, and how far each figure may be believed.
+
+    Attributes
+    ----------
+    group : Group
+        The runs that were assessed together.
+    claims : tuple of Claim
+        Which claims the data support.
+    rates : Rates
+        The success rate.
+    attempts : tuple of PassRow
+        pass^k and pass@k, ascending in k.
+    heterogeneity : Heterogeneity
+        How much tasks differ.
+    curves : Incidence or None
+        Success and failure within d steps, time to finish; None without step counts.
+    corpus : CorpusSummary
+        What was counted, excluded and skipped.
+    cautions : tuple of Caution
+        What a reader must know.
+    policy : Policy
+        How limits and faults were counted.
+    seed : int or None
+        Entropy of the random draws; None when the caller passed a Generator.
+    n_resamples : int
+        Bootstrap replicates behind the intervals.
+    ci_prob : float
+        Probability of the intervals.
+    """
+
+    group: Group
+    claims: tuple[Claim, ...]
+    rates: Rates
+    attempts: tuple[PassRow, ...]
+    heterogeneity: Heterogeneity
+    curves: Incidence | None = field(repr=False)
+    corpus: CorpusSummary = field(repr=False)
+    cautions: tuple[Caution, ...]
+    policy: Policy
+    seed: int | None
+    n_resamples: int
+    ci_prob: float
+
+    def pass_row(self, k: int) -> PassRow | None:
+        """Return the row of one k, or None where it was not computed."""
+        return next((row for row in self.attempts if row.k == k), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result in the form of the JSON contract."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "sojourn_version": sojourn.__version__,
+            "kind": "traces",
+            "group": self.group.to_dict(),
+            "seed": self.seed,
+            "policy": {**self.policy.to_dict(), "n_resamples": self.n_resamples},
+            "warnings": [caution.to_dict() for caution in self.cautions],
+            "corpus": self.corpus.to_dict(),
+            "estimates": self._estimates(),
+            "heterogeneity": self.heterogeneity.to_dict(),
+            "states": None,
+            "process": None,
+            "certificate": {
+                "method": None,
+                "alpha": None,
+                "margin": None,
+                "claims": [claim.to_dict() for claim in self.claims],
+                "checks": [],
+            },
+            "forecast": None,
+            "sensitivities": None,
+        }
+
+    def _estimates(self) -> dict[str, Any]:
+        return {
+            "success_rate": self.rates.success_rate.to_dict(),
+            "success_rate_same_tasks": self.rates.same_tasks.to_dict(),
+            "success_rate_naive": self.rates.naive.to_dict(),
+            "bracket": list(self.rates.bracket),
+            "rates_by_policy": [
+                {"policy": row.name, "n_success": row.n_success, "n_runs": row.n_runs}
+                | {"chosen": row.chosen, **row.estimate.to_dict()}
+                for row in self.rates.by_policy
+            ],
+            "pass_hat": [
+                _pass_dict(row, row.all_succeed, row.all_same_tasks, row.bounds_all, row.pooled_all)
+                for row in self.attempts
+            ],
+            "pass_at": [
+                _pass_dict(
+                    row, row.any_succeeds, row.any_same_tasks, row.bounds_any, row.pooled_any
+                )
+                for row in self.attempts
+            ],
+            **_curve_dicts(self.curves),
+        }
+
+    def __str__(self) -> str:
+        from sojourn.assess.text import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def _pass_dict(
+    row: PassRow,
+    estimate: Estimate,
+    same_tasks: Estimate | None,
+    bounds: tuple[float, float] | None,
+    pooled: float,
+) -> dict[str, Any]:
+    return {
+        "k": row.k,
+        **estimate.to_dict(),
+        "n_tasks": row.n_tasks,
+        "same_tasks": None if same_tasks is None else same_tasks.to_dict(),
+        "bounds": None if bounds is None else list(bounds),
+        "pooled": pooled,
+    }
+
+
+# Curves longer than this are thinned in the JSON; the result itself keeps every step.
+_MAX_POINTS = 500
+
+
+def _curve_dicts(curves: Incidence | None) -> dict[str, Any]:
+    missing = Estimate(
+        value=None, status=Status.WITHHELD, reasons=("no run has its number of steps",)
+    ).to_dict()
+    ever = {**missing, "reasons": ["needs a fitted process: the data end at the longest run"]}
+    if curves is None:
+        times: Mapping[str, Any] = {
+            "restricted_mean": missing,
+            "median": missing,
+            "p90": missing,
+            "given_success": {"restricted_mean": missing, "median": missing, "p90": missing},
+        }
+        return {
+            "success_within": [],
+            "failure_within": [],
+            "success_ever": ever,
+            "steps_to_finish": times,
+        }
+    stride = max(1, -(-curves.horizon // _MAX_POINTS))
+    steps = sorted({*range(0, curves.horizon + 1, stride), curves.horizon})
+
+    def points(outcome: str) -> list[dict[str, Any]]:
+        rows = []
+        for d in steps:
+            estimate = curves.point(d, outcome=outcome).to_dict()
+            rows.append({"d": d, **estimate, "nonparametric": estimate, "extrapolated": False})
+        return rows
+
+    return {
+        "success_within": points("success"),
+        "failure_within": points("failure"),
+        "success_ever": ever,
+        "steps_to_finish": {
+            "restricted_mean": curves.restricted_mean.to_dict(),
+            "median": curves.median.to_dict(),
+            "p90": curves.p90.to_dict(),
+            "given_success": curves.given_success.to_dict(),
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedAssessment:
+    """One assessment a group, in the order in which the groups were read.
+
+    Attributes
+    ----------
+    groups : tuple of TraceAssessment
+        At least one.
+    """
+
+    groups: tuple[TraceAssessment, ...]
+
+    def __iter__(self) -> Iterator[TraceAssessment]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the assessment itself with one group, else the list of them."""
+        if len(self.groups) == 1:
+            return self.groups[0].to_dict()
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "kind": "groups",
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(group) for group in self.groups)
+
+
+Assessment = TraceAssessment | GroupedAssessment

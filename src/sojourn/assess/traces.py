@@ -1,0 +1,426 @@
+"""Assessing runs: from a corpus to the figures and claims that it supports.
+
+Reads as a method section does: apply the policy, count runs by task, estimate the success rate and
+what repeated attempts give, estimate how much tasks differ, estimate the curves in the number of
+steps, and say which claims the data support. Groups are never pooled unless the caller says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from sojourn._validation import check_fraction, check_positive_int
+from sojourn.assess.cautions import Caution
+from sojourn.assess.results import (
+    GroupedAssessment,
+    Heterogeneity,
+    PassRow,
+    PolicyRow,
+    Rates,
+    TraceAssessment,
+)
+from sojourn.assess.summary import CorpusSummary, summarise
+from sojourn.attempts import (
+    AttemptBounds,
+    TaskCounts,
+    fit_beta_binomial,
+    icc,
+    naive_rate,
+    pass_at_beyond,
+    pass_ats,
+    pass_hat_beyond,
+    pass_hats,
+    predictive_check,
+    success_rate,
+    test_homogeneity,
+)
+from sojourn.attempts.beta_binomial import count_law
+from sojourn.corpus import Group, Policy, ResolvedRuns, TraceCorpus, resolve
+from sojourn.corpus.traces import DEFAULT_GROUPING
+from sojourn.errors import NothingUsableError
+from sojourn.estimates import Claim, Verdict
+from sojourn.process.incidence import Incidence, fit_incidence
+from sojourn.sequences import CENSORED
+
+__all__ = ["MIN_UNITS", "assess_groups", "assess_traces"]
+
+# With fewer tasks (or clusters) than this nothing is certified.
+MIN_UNITS = 20
+_MAX_K = 8
+_CHECK_LEVEL = 0.05
+
+
+def assess_groups(
+    corpus: TraceCorpus,
+    *,
+    by: Sequence[str] = DEFAULT_GROUPING,
+    policy: Policy | None = None,
+    ci_prob: float = 0.95,
+    n_resamples: int = 1999,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    progress: Callable[[Group], None] | None = None,
+) -> GroupedAssessment:
+    """Assess every group of a corpus on its own.
+
+    Parameters
+    ----------
+    corpus : TraceCorpus
+        The runs.
+    by : sequence of str
+        Fields whose values name a group; empty to pool all runs.
+    policy : Policy, optional
+        How limits and faults are counted.
+    ci_prob : float
+        Probability of all intervals.
+    n_resamples : int
+        Bootstrap replicates.
+    rng : Generator, SeedSequence, int or None
+        Source of the random draws; an int or the entropy drawn for None is kept in the result.
+    progress : callable, optional
+        Called with each group before it is assessed.
+
+    Returns
+    -------
+    GroupedAssessment
+        One assessment a group that has a run which counts.
+
+    Raises
+    ------
+    NothingUsableError
+        If no run counts in any group; the message says why and how to mend it.
+    """
+    results = []
+    unusable = []
+    for group, runs in corpus.groups(by):
+        if progress is not None:
+            progress(group)
+        part = corpus if runs.size == len(corpus) else corpus.select(runs)
+        try:
+            results.append(
+                _assess(
+                    part,
+                    group=group,
+                    policy=policy or Policy(),
+                    ci_prob=ci_prob,
+                    n_resamples=n_resamples,
+                    rng=rng,
+                )
+            )
+        except NothingUsableError as error:
+            unusable.append(f"{group}: {error}")
+    if not results:
+        raise NothingUsableError("; ".join(unusable) or "there is no run")
+    return GroupedAssessment(tuple(results))
+
+
+def assess_traces(
+    corpus: TraceCorpus,
+    *,
+    policy: Policy | None = None,
+    ci_prob: float = 0.95,
+    n_resamples: int = 1999,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+) -> TraceAssessment:
+    """Assess the runs of one group: one task set, one agent, one model.
+
+    Parameters are those of `assess_groups`.
+
+    Returns
+    -------
+    TraceAssessment
+        Rates, pass^k and pass@k, heterogeneity, curves, and the claims that they support.
+
+    Raises
+    ------
+    ValueError
+        If the corpus holds several groups; assess them by `assess_groups`, which can also pool.
+    NothingUsableError
+        If no run counts under the policy.
+    """
+    groups = corpus.groups()
+    if len(groups) > 1:
+        raise ValueError(
+            f"the corpus holds {len(groups)} groups ({groups[0][0]}; {groups[1][0]}; ...); "
+            "use assess_groups(corpus), or assess_groups(corpus, by=()) to pool them"
+        )
+    return assess_groups(
+        corpus, policy=policy, ci_prob=ci_prob, n_resamples=n_resamples, rng=rng
+    ).groups[0]
+
+
+def _assess(
+    corpus: TraceCorpus,
+    *,
+    group: Group,
+    policy: Policy,
+    ci_prob: float,
+    n_resamples: int,
+    rng: np.random.Generator | np.random.SeedSequence | int | None,
+) -> TraceAssessment:
+    check_fraction(ci_prob, name="ci_prob")
+    check_positive_int(n_resamples, name="n_resamples")
+    resolved = resolve(corpus, policy)
+    summary = summarise(corpus, resolved)
+    if not resolved.n_runs:
+        raise NothingUsableError(_why_unusable(resolved))
+    generator, seed = _seeded(rng)
+    for_attempts, for_tests, for_curves = generator.spawn(3)
+    counts = TaskCounts.from_runs(resolved.success, resolved.task, resolved.unit)
+    attempts = tuple(_pass_rows(counts, ci_prob, n_resamples, for_attempts))
+    curves = _curves(resolved, ci_prob, n_resamples, for_curves)
+    return TraceAssessment(
+        group=group,
+        claims=tuple(_claims(counts, attempts, curves)),
+        rates=_rates(corpus, resolved, counts, ci_prob),
+        attempts=attempts,
+        heterogeneity=_heterogeneity(counts, ci_prob, n_resamples, for_tests),
+        curves=curves,
+        corpus=summary,
+        cautions=tuple(_cautions(resolved, counts, summary, curves)),
+        policy=policy,
+        seed=seed,
+        n_resamples=n_resamples,
+        ci_prob=ci_prob,
+    )
+
+
+def _seeded(
+    rng: np.random.Generator | np.random.SeedSequence | int | None,
+) -> tuple[np.random.Generator, int | None]:
+    """Return a generator that is the caller's to repeat, and the entropy to repeat it with."""
+    if isinstance(rng, np.random.Generator):
+        return rng, None
+    sequence = rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
+    entropy = sequence.entropy
+    return np.random.default_rng(sequence), entropy if isinstance(entropy, int) else None
+
+
+def _why_unusable(resolved: ResolvedRuns) -> str:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in resolved.excluded)
+    advice = (
+        "join verdicts with --outcomes FILE"
+        if any(reason == "no verdict" for reason, _ in resolved.excluded)
+        else "count them as failures with --faults failure"
+    )
+    return f"no run counts ({reasons}); {advice}"
+
+
+def _rates(
+    corpus: TraceCorpus, resolved: ResolvedRuns, counts: TaskCounts, ci_prob: float
+) -> Rates:
+    return Rates(
+        success_rate=success_rate(counts, ci_prob=ci_prob),
+        same_tasks=success_rate(counts, estimand="same_tasks", ci_prob=ci_prob),
+        naive=naive_rate(counts, ci_prob=ci_prob),
+        bracket=resolved.bracket,
+        n_doubtful=(resolved.n_excluded, resolved.n_cut),
+        by_policy=tuple(_policy_rows(corpus, resolved.policy, ci_prob)),
+    )
+
+
+def _policy_rows(corpus: TraceCorpus, chosen: Policy, ci_prob: float) -> Iterator[PolicyRow]:
+    """Yield the rate under every way of counting that changes it, the chosen one marked."""
+    any_faults = resolve(corpus, Policy(faults="exclude")).n_excluded > 0
+    for faults in ("exclude", "failure") if any_faults else (chosen.faults,):
+        resolved = resolve(corpus, Policy(limits="censor", faults=faults))
+        cut = resolved.event == CENSORED
+        for limits, keep in (("failures", np.ones_like(cut)), ("left out", ~cut)):
+            if not keep.any() or (limits == "left out" and not cut.any()):
+                continue
+            counts = TaskCounts.from_runs(
+                resolved.success[keep], resolved.task[keep], resolved.unit[keep]
+            )
+            words = "left out" if faults == "exclude" else "failures"
+            yield PolicyRow(
+                name=f"limits {limits}" + (f", faults {words}" if any_faults else ""),
+                n_success=int(resolved.success[keep].sum()),
+                n_runs=counts.n_runs,
+                estimate=success_rate(counts, ci_prob=ci_prob),
+                chosen=limits == "failures" and faults == chosen.faults,
+            )
+
+
+def _pass_rows(
+    counts: TaskCounts, ci_prob: float, n_resamples: int, rng: np.random.Generator
+) -> Iterator[PassRow]:
+    ks = _within_attempts(counts)
+    settings = {"ci_prob": ci_prob, "n_resamples": n_resamples}
+    seeds = rng.spawn(5)
+    columns = zip(
+        ks,
+        pass_hats(counts, ks, rng=seeds[0], **settings),
+        pass_ats(counts, ks, rng=seeds[1], **settings),
+        pass_hats(counts, ks, estimand="same_tasks", rng=seeds[2], **settings),
+        pass_ats(counts, ks, estimand="same_tasks", rng=seeds[3], **settings),
+        strict=True,
+    )
+    for k, all_succeed, any_succeeds, all_same, any_same in columns:
+        yield PassRow(
+            k=k,
+            all_succeed=all_succeed,
+            any_succeeds=any_succeeds,
+            all_same_tasks=all_same,
+            any_same_tasks=any_same,
+            n_tasks=int((counts.attempts >= k).sum()),
+            pooled_all=counts.rate**k,
+            pooled_any=1 - (1 - counts.rate) ** k,
+        )
+    yield from _beyond_rows(counts, ks[-1], ci_prob)
+
+
+def _within_attempts(counts: TaskCounts) -> list[int]:
+    """Return the k to report: all small ones, then doublings, up to the most attempts at a task."""
+    most = counts.max_attempts
+    ks = list(range(1, min(most, _MAX_K) + 1))
+    while ks[-1] * 2 <= most:
+        ks.append(ks[-1] * 2)
+    return ks if ks[-1] == most else [*ks, most]
+
+
+def _beyond_rows(counts: TaskCounts, most: int, ci_prob: float) -> Iterator[PassRow]:
+    for k in (2, 4, 8) if most == 1 else (2 * most,):
+        all_succeed = pass_hat_beyond(counts, k, ci_prob=ci_prob)
+        any_succeeds = pass_at_beyond(counts, k, ci_prob=ci_prob)
+        yield PassRow(
+            k=k,
+            all_succeed=all_succeed.estimate,
+            any_succeeds=any_succeeds.estimate,
+            all_same_tasks=None,
+            any_same_tasks=None,
+            n_tasks=0,
+            pooled_all=counts.rate**k,
+            pooled_any=1 - (1 - counts.rate) ** k,
+            bounds_all=_both_ends(all_succeed.bounds),
+            bounds_any=_both_ends(any_succeeds.bounds),
+        )
+
+
+def _both_ends(bounds: AttemptBounds) -> tuple[float, float]:
+    """Return model-free bounds that allow for sampling error too."""
+    return bounds.interval.low, bounds.interval.high
+
+
+def _heterogeneity(
+    counts: TaskCounts, ci_prob: float, n_resamples: int, rng: np.random.Generator
+) -> Heterogeneity:
+    for_test, for_check = rng.spawn(2)
+    test = test_homogeneity(counts, n_resamples=n_resamples, rng=for_test)
+    posterior = fit_beta_binomial(counts)
+    repeated = counts.max_attempts > 1
+    check_p = predictive_check(counts, posterior, rng=for_check) if repeated else None
+    observed = counts.histogram()
+    n = observed.size - 1
+    law = count_law(n, posterior.mean, posterior.icc)
+    alike = count_law(n, np.array([counts.rate]), np.zeros(1))[0]
+    return Heterogeneity(
+        icc=icc(counts, ci_prob=ci_prob),
+        p_value=test.p_value,
+        tarone_p=test.tarone_p,
+        fits=None if check_p is None else bool(check_p > _CHECK_LEVEL),
+        check_p=check_p,
+        observed=observed,
+        expected=posterior.weight @ law * observed.sum(),
+        alike=alike * observed.sum(),
+    )
+
+
+def _curves(
+    resolved: ResolvedRuns, ci_prob: float, n_resamples: int, rng: np.random.Generator
+) -> Incidence | None:
+    known = resolved.duration >= 0
+    if not known.any():
+        return None
+    limits = resolved.step_limit[known]
+    return fit_incidence(
+        resolved.duration[known],
+        resolved.event[known],
+        resolved.unit[known],
+        stratum=limits if np.unique(limits).size > 1 else None,
+        ci_prob=ci_prob,
+        n_resamples=n_resamples,
+        rng=rng,
+    )
+
+
+def _claims(
+    counts: TaskCounts, attempts: Sequence[PassRow], curves: Incidence | None
+) -> Iterator[Claim]:
+    n_units = counts.n_units
+    more = f"run at least {MIN_UNITS} tasks (there are {n_units})" if n_units < MIN_UNITS else None
+    yield Claim(
+        claim="rate",
+        verdict=Verdict.INCONCLUSIVE if more else Verdict.ACCEPTED,
+        reasons=("counted, no model involved",)
+        if more is None
+        else (f"only {n_units} tasks or clusters to resample",),
+        next=more,
+    )
+    within = [row.k for row in attempts if not row.is_beyond]
+    single = within[-1] == 1
+    yield Claim(
+        claim="attempts",
+        verdict=Verdict.INCONCLUSIVE if more or single else Verdict.ACCEPTED,
+        reasons=("one attempt per task: nothing is repeated",)
+        if single
+        else (f"unbiased for k = 1 .. {within[-1]}, attempts drawn without replacement",),
+        next="repeat each task: 4 attempts or more" if single else more,
+    )
+    yield Claim(
+        claim="attempts_beyond",
+        verdict=Verdict.INCONCLUSIVE,
+        reasons=(f"k > {within[-1]} was not observed: model-free bounds and a model beside them",),
+        next=f"run k attempts per task to know pass^k for k > {within[-1]}",
+    )
+    if curves is not None:
+        yield Claim(
+            claim="horizon",
+            verdict=Verdict.REJECTED,
+            reasons=(f"no run is longer than {curves.horizon} steps",),
+            next="raise the step limit to learn what longer runs would give",
+        )
+
+
+def _cautions(
+    resolved: ResolvedRuns, counts: TaskCounts, summary: CorpusSummary, curves: Incidence | None
+) -> Iterator[Caution]:
+    n_units = counts.n_units
+    if counts.max_attempts == 1:
+        yield Caution("SJ101", f"each of {counts.n_tasks} tasks was tried once")
+    if n_units == 1:
+        yield Caution("SJ112", "all runs belong to one task or cluster")
+    elif n_units < MIN_UNITS:
+        yield Caution("SJ102", f"{n_units} tasks or clusters; {MIN_UNITS} are needed to certify")
+    if counts.attempts.min() != counts.max_attempts:
+        low, high = int(counts.attempts.min()), counts.max_attempts
+        yield Caution("SJ103", f"tasks have {low} to {high} counted attempts")
+    if summary.identical_attempts:
+        yield Caution(
+            "SJ104",
+            f"{summary.identical_attempts} runs repeat an earlier attempt at their task byte for "
+            "byte; if they are cached, they are no attempts",
+        )
+    if summary.n_skipped:
+        yield Caution("SJ105", f"{summary.n_skipped} runs or lines were skipped while reading")
+    if resolved.n_excluded:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in resolved.excluded)
+        yield Caution("SJ106", f"excluded: {reasons}")
+    if resolved.n_cut:
+        yield Caution(
+            "SJ107",
+            f"{resolved.n_cut} of {resolved.n_runs} runs were cut by a limit: R(d) holds for the "
+            "budget that was run, an agent told of another one may act differently",
+        )
+    limits = np.unique(resolved.step_limit)
+    if limits.size > 1:
+        yield Caution("SJ108", f"{limits.size} different step limits")
+    n_unknown = int((resolved.duration < 0).sum())
+    if curves is None:
+        yield Caution("SJ110", "the logs give no number of steps")
+    elif n_unknown:
+        yield Caution("SJ109", f"{n_unknown} runs without their number of steps")
+    if counts.rate in (0.0, 1.0):
+        yield Caution(
+            "SJ111", f"all {counts.n_runs} runs {'succeeded' if counts.rate else 'failed'}"
+        )

@@ -1,0 +1,105 @@
+"""Arguments that several commands share, and how they become what the library takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sojourn.corpus import Policy, TraceCorpus
+    from sojourn.readers import ReadOptions
+
+Paths = Annotated[
+    list[str],
+    typer.Argument(metavar="PATH...", help="Files or folders of logs; - reads standard input."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="Read as this format (see sojourn formats)."),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="OURS=THEIRS", help="For tables: our field, their column."),
+]
+Scorer = Annotated[
+    str | None,
+    typer.Option("--scorer", metavar="NAME", help="For logs with several scorers: which counts."),
+]
+Outcomes = Annotated[
+    Path | None,
+    typer.Option("--outcomes", metavar="FILE", help="Join verdicts by task id from this file."),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Fail (exit 3) on the first thing that is skipped.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes on stderr.")]
+
+
+def read_options(columns: list[str] | None, scorer: str | None) -> ReadOptions:
+    """Return what the readers are told.
+
+    Raises
+    ------
+    typer.BadParameter
+        If a ``--map`` is not of the form OURS=THEIRS.
+    """
+    from sojourn.readers import ReadOptions
+
+    mapping: dict[str, str] = {}
+    for item in columns or ():
+        ours, separator, theirs = item.partition("=")
+        if not (ours and separator and theirs):
+            raise typer.BadParameter(f"{item!r} is not OURS=THEIRS", param_hint="--map")
+        mapping[ours] = theirs
+    return ReadOptions(columns=mapping, scorer=scorer)
+
+
+def check_format(name: str | None) -> None:
+    """Raise typer.BadParameter if no format has this name."""
+    from sojourn.readers import reader_names
+
+    if name is not None and name not in reader_names():
+        raise typer.BadParameter(
+            f"no format is called {name!r}; there are {', '.join(reader_names())}",
+            param_hint="--format",
+        )
+
+
+def policy(limits: str, faults: str) -> Policy:
+    """Return the policy of two switches; typer.BadParameter if one is unknown."""
+    from sojourn.corpus import Policy
+
+    try:
+        return Policy(limits=limits, faults=faults)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def read_corpus(
+    paths: list[str],
+    *,
+    format: str | None,
+    columns: list[str] | None,
+    scorer: str | None,
+    outcomes: Path | None,
+    strict: bool,
+    quiet: bool,
+) -> TraceCorpus:
+    """Read the runs that a command was given, verdicts joined, with progress on stderr."""
+    from sojourn.cli._progress import Progress
+    from sojourn.cli._stdin import as_files
+    from sojourn.readers import join_outcomes, read_outcomes, read_traces
+
+    check_format(format)
+    verdicts = None if outcomes is None else read_outcomes(outcomes)
+    with as_files(paths) as files, Progress(quiet=quiet) as progress:
+        corpus = read_traces(
+            *files,
+            format=format,
+            options=read_options(columns, scorer),
+            strict=strict,
+            progress=lambda path, n: progress.say(f"reading {path.name}: {n} runs"),
+        )
+    return corpus if verdicts is None else join_outcomes(corpus, verdicts)

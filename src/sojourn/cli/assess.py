@@ -1,0 +1,159 @@
+"""``sojourn assess``: the main job, from logs to figures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli._options import (
+    Columns,
+    Format,
+    Outcomes,
+    Paths,
+    Quiet,
+    Scorer,
+    Strict,
+    policy,
+    read_corpus,
+)
+
+if TYPE_CHECKING:
+    from sojourn.assess import GroupedAssessment
+    from sojourn.corpus import TraceCorpus
+
+__all__ = ["command"]
+
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write the page, one file.")
+]
+Json = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the figures; - for stdout.")
+]
+Limits = Annotated[
+    str, typer.Option(help="Runs cut by a limit, in curves: censor or failure.", metavar="HOW")
+]
+Faults = Annotated[
+    str, typer.Option(help="Faults and unscored runs: exclude or failure.", metavar="HOW")
+]
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by", metavar="FIELD", help="Group runs by this field (default task_set, agent, model)."
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of all random draws.", min=0)]
+Resamples = Annotated[int, typer.Option(help="Bootstrap replicates.", min=99, max=1_000_000)]
+
+
+def command(
+    paths: Paths,
+    format: Format = None,
+    columns: Columns = None,
+    scorer: Scorer = None,
+    outcomes: Outcomes = None,
+    limits: Limits = "censor",
+    faults: Faults = "exclude",
+    by: By = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Assess all runs as one group.")] = False,
+    html: Html = None,
+    json: Json = None,
+    seed: Seed = 0,
+    resamples: Resamples = 1999,
+    ci: Annotated[float, typer.Option("--ci", help="Probability of intervals.")] = 0.95,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show formats, groups, columns and policy; stop.")
+    ] = False,
+    strict: Strict = False,
+    quiet: Quiet = False,
+) -> None:
+    """Assess runs: success rate, pass^k, success within d steps, and what may be believed."""
+    chosen = policy(limits, faults)
+    if not 0 < ci < 1:
+        raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
+    _check_targets(html, json)
+    if dry_run:
+        from sojourn.cli._dry_run import show
+
+        show(paths, format=format, columns=columns, scorer=scorer, policy=chosen)
+        return
+    corpus = read_corpus(
+        paths,
+        format=format,
+        columns=columns,
+        scorer=scorer,
+        outcomes=outcomes,
+        strict=strict,
+        quiet=quiet,
+    )
+    from sojourn.assess import assess_groups
+    from sojourn.cli._progress import Progress
+
+    with Progress(quiet=quiet) as progress:
+        result = assess_groups(
+            corpus,
+            by=_grouping(by, pool=pool),
+            policy=chosen,
+            ci_prob=ci,
+            n_resamples=resamples,
+            rng=seed,
+            progress=lambda group: progress.say(f"assessing {group}"),
+        )
+    emit(result, corpus, html=html, json=json, quiet=quiet)
+
+
+def _grouping(by: list[str] | None, *, pool: bool) -> tuple[str, ...]:
+    from sojourn.corpus.traces import DEFAULT_GROUPING, GROUP_FIELDS
+
+    if pool and by:
+        raise typer.BadParameter("--pool and --by exclude each other")
+    if pool:
+        return ()
+    if not by:
+        return DEFAULT_GROUPING
+    fields = tuple(name for item in by for name in item.split(","))
+    unknown = [name for name in fields if name not in GROUP_FIELDS]
+    if unknown:
+        raise typer.BadParameter(
+            f"{unknown[0]!r} is none of {', '.join(GROUP_FIELDS)}", param_hint="--by"
+        )
+    return fields
+
+
+def _check_targets(html: Path | None, json: str | None) -> None:
+    """Refuse, before any work is done, what could not be written after it."""
+    for name, target in (("--html", html), ("--json", json)):
+        if target is None or str(target) == "-":
+            continue
+        folder = Path(target).parent
+        if not folder.is_dir():
+            raise typer.BadParameter(f"there is no folder {folder}", param_hint=name)
+        if Path(target).is_dir():
+            raise typer.BadParameter(f"{target} is a folder", param_hint=name)
+
+
+def emit(
+    result: GroupedAssessment,
+    corpus: TraceCorpus,
+    *,
+    html: Path | None,
+    json: str | None,
+    quiet: bool,
+) -> None:
+    """Write a result where it was asked for: text or JSON on stdout, files elsewhere."""
+    from sojourn.report import json_text, write_json, write_report
+
+    if html is not None:
+        write_report(result, html, command=["sojourn", *sys.argv[1:]])
+    if json == "-":
+        typer.echo(json_text(result), nl=False)
+    else:
+        if json is not None:
+            write_json(result, json)
+        typer.echo(str(result))
+    if not quiet:
+        for path in (html, None if json == "-" else json):
+            if path is not None:
+                typer.echo(f"wrote {path}", err=True)

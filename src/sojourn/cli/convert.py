@@ -1,0 +1,54 @@
+"""``sojourn convert``: any log into our Parquet corpus, without its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.cli._options import (
+    Columns,
+    Format,
+    Outcomes,
+    Paths,
+    Quiet,
+    Scorer,
+    Strict,
+    read_corpus,
+)
+
+__all__ = ["command"]
+
+
+def command(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The Parquet file to write.")
+    ],
+    format: Format = None,
+    columns: Columns = None,
+    scorer: Scorer = None,
+    outcomes: Outcomes = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+) -> None:
+    """Convert logs into one Parquet file: outcomes and the structure of steps, no text."""
+    from sojourn.corpus import write_corpus
+
+    if not output.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
+    corpus = read_corpus(
+        paths,
+        format=format,
+        columns=columns,
+        scorer=scorer,
+        outcomes=outcomes,
+        strict=strict,
+        quiet=quiet,
+    )
+    write_corpus(corpus, output)
+    typer.echo(f"wrote {output}: {len(corpus)} runs, {corpus.steps.size} steps")
+    if corpus.skipped and not quiet:
+        n = sum(item.count for item in corpus.skipped)
+        typer.echo(f"{n} items were skipped; sojourn validate shows them", err=True)

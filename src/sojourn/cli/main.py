@@ -1,0 +1,128 @@
+"""The command `sojourn`: a verb and a path. Formats are detected; stdout is the result.
+
+Exit codes: 0 fine; 2 usage; 3 input missing, empty or unreadable; 4 read, but nothing usable;
+70 an error of our own; 130 interrupted. Each command imports what it needs when it runs, so that
+``sojourn --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import IntEnum
+from typing import Annotated
+
+import typer
+
+import sojourn
+from sojourn.cli import assess, convert, demo, formats, validate
+
+__all__ = ["ExitCode", "app", "main"]
+
+
+class ExitCode(IntEnum):
+    """What the command's exit tells a script."""
+
+    OK = 0
+    GATE_FAILED = 1
+    USAGE = 2
+    INPUT = 3
+    NOTHING_USABLE = 4
+    NOT_CERTIFIED = 5
+    INCONCLUSIVE = 6
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+app = typer.Typer(
+    name="sojourn",
+    help="Measure how reliable an LLM agent is, over attempts and over steps.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("assess")(assess.command)
+app.command("demo")(demo.command)
+app.command("formats")(formats.command)
+app.command("convert")(convert.command)
+app.command("validate")(validate.command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sojourn {sojourn.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show the whole of an internal error.")
+    ] = False,
+) -> None:
+    """Measure how reliable an LLM agent is, over attempts and over steps."""
+    if traceback:
+        os.environ["SOJOURN_TRACEBACK"] = "1"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        The command line without the program's name; by default the process's own.
+    """
+    from sojourn.errors import NothingUsableError, ReaderError
+
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=arguments, prog_name="sojourn", standalone_mode=False)
+    except ReaderError as error:
+        return _fail(str(error), ExitCode.INPUT)
+    except NothingUsableError as error:
+        return _fail(str(error), ExitCode.NOTHING_USABLE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nobody is left to tell.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+        return ExitCode.OK
+    except Exception as error:
+        return _other_failure(error)
+    return int(code or 0)
+
+
+def _other_failure(error: Exception) -> int:
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    show = getattr(error, "show", None)
+    if callable(show):
+        # A usage error of the command-line library: it knows best how to say it.
+        show()
+        return ExitCode.USAGE
+    if os.environ.get("SOJOURN_TRACEBACK"):
+        raise error
+    return _fail(
+        f"internal error: {type(error).__name__}: {error}; "
+        "`sojourn --traceback ...` shows where; please report it",
+        ExitCode.INTERNAL,
+    )
+
+
+def _fail(message: str, code: ExitCode) -> int:
+    from sojourn.tables import clean
+
+    typer.echo(f"sojourn: {clean(message, limit=2000)}", err=True)
+    return code
+
+
+def run() -> None:
+    """Run the command as a program."""
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""A look at the first records of each source, for ``--dry-run``: nothing is read to its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from sojourn.corpus import CorpusBuilder, Group, TraceBatch
+from sojourn.errors import ReaderError
+from sojourn.readers.base import ReadOptions, Source, find_sources
+from sojourn.records import Skipped
+
+__all__ = ["Preview", "preview"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What the first records of one source show.
+
+    Attributes
+    ----------
+    source : str
+        The file or folder.
+    format : str or None
+        The reader that claims it; None where nobody does.
+    groups : tuple of (Group, int)
+        Groups among the first runs, with their numbers of runs.
+    columns : tuple of str
+        For tables: the columns that stand there.
+    notes : tuple of str
+        What was skipped among them, or why nothing could be read.
+    """
+
+    source: str
+    format: str | None
+    groups: tuple[tuple[Group, int], ...] = ()
+    columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def preview(
+    path: Path, *, format: str | None = None, options: ReadOptions | None = None, n: int = 200
+) -> Iterator[Preview]:
+    """Yield a preview of every source below a path.
+
+    Parameters
+    ----------
+    path : Path
+        A file or folder.
+    format : str, optional
+        Force this reader.
+    options : ReadOptions, optional
+        As for `read_traces`.
+    n : int
+        Records to look at in each source; a table is looked at by one batch.
+    """
+    for found in find_sources(path, format=format):
+        if isinstance(found, Skipped):
+            yield Preview(
+                source=found.source, format=None, notes=(f"{found.count} x {found.reason}",)
+            )
+        else:
+            yield _look(found, options or ReadOptions(), n)
+
+
+def _look(source: Source, options: ReadOptions, n: int) -> Preview:
+    builder = CorpusBuilder()
+    notes: Counter[str] = Counter()
+    name = source.reader.name
+    try:
+        columns = tuple(getattr(source.reader, "columns", lambda _: ())(source.path))
+        for record in islice(source.reader.read(source.path, options), n):
+            if isinstance(record, Skipped):
+                notes[record.reason] += record.count
+            elif isinstance(record, TraceBatch):
+                builder.add_batch(record)
+                break
+            else:
+                builder.add(record)
+    except (ReaderError, OSError) as error:
+        return Preview(source=str(source.path), format=name, notes=(str(error),))
+    corpus = builder.build()
+    return Preview(
+        source=str(source.path),
+        format=name,
+        groups=tuple((group, int(runs.size)) for group, runs in corpus.groups()),
+        columns=columns,
+        notes=tuple(f"{count} x {reason}" for reason, count in notes.items()),
+    )

@@ -1,0 +1,7 @@
+"""Rows in, a table out: a leaf that knows nothing of where the rows come from."""
+
+from __future__ import annotations
+
+from sojourn.tables.text import clean, indent, text_table
+
+__all__ = ["clean", "indent", "text_table"]
