@@ -42,11 +42,14 @@ MAX_DEPTH = 200
 HEAD_BYTES = 1 << 16
 MAX_LINE_BYTES = 1 << 30
 _BOM = b"\xef\xbb\xbf"
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
-_KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:', re.DOTALL)
+# Possessive, and a string may run into the end of the data: each byte is looked at once, so that
+# no text of quotes and backslashes makes the scan quadratic.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
+_COLON = re.compile(rb"\s*+:")
+_OPENING = re.compile(rb"\s*+([\[{])")
 
 T = TypeVar("T")
-Buffer = bytes | mmap.mmap | msgspec.Raw
+Buffer = bytes | memoryview | mmap.mmap | msgspec.Raw
 
 
 class BadRecordError(ValueError):
@@ -85,7 +88,7 @@ def sniff(head: bytes) -> Head:
     for token in _TOKEN.finditer(text):
         mark = token.group()[:1]
         if mark == b'"':
-            if depth == target and _KEY.match(text, token.start()):
+            if depth == target and _COLON.match(text, token.end()):
                 keys.add(token.group()[1:-1].decode("utf-8", "replace"))
         elif mark in b"[{":
             depth += 1
@@ -227,13 +230,19 @@ def array_items(raw: Buffer, *, source: str) -> Iterator[Buffer | Skipped]:
         yield from msgspec.json.decode(raw, type=list[msgspec.Raw])
         return
     except (msgspec.MsgspecError, RecursionError):
-        data = bytes(raw).removeprefix(_BOM)
-    if data.lstrip()[:1] != b"[":
+        data = memoryview(raw)  # no copy: the damaged file may be as large as memory allows
+    if _opens_with(data) != b"[":
         raise ReaderError(f"{source}: expected a JSON array")
     yield from _scan(data, source=source)
 
 
-def _scan(data: bytes, *, source: str) -> Iterator[bytes | Skipped]:
+def _opens_with(data: memoryview) -> bytes:
+    """Return the bracket that a document begins with, or nothing."""
+    found = _OPENING.match(data)
+    return b"" if found is None else found.group(1)
+
+
+def _scan(data: memoryview, *, source: str) -> Iterator[memoryview | Skipped]:
     """Yield the items of a damaged or unusual array by matching brackets."""
     depth = 0
     start = 0
@@ -251,15 +260,22 @@ def _scan(data: bytes, *, source: str) -> Iterator[bytes | Skipped]:
         elif mark in b"]}":
             depth -= 1
             if depth == 0:
-                if data[start : token.start()].strip():
+                if _has_text(data, start, token.start()):
                     yield data[start : token.start()]
-                if data[token.end() :].strip():
+                if _has_text(data, token.end(), len(data)):
                     yield Skipped(source=source, reason="text after the end of the array")
                 return
-    if data[start:].strip():
+    if _has_text(data, start, len(data)):
         yield Skipped(source=source, reason="the file ends inside a record (truncated)")
     else:
         yield Skipped(source=source, reason="the array is not closed (truncated)", what="bytes")
+
+
+_TEXT = re.compile(rb"\S")
+
+
+def _has_text(data: memoryview, start: int, end: int) -> bool:
+    return _TEXT.search(data, start, end) is not None
 
 
 def object_fields(raw: Buffer, *, source: str) -> dict[str, Buffer]:
@@ -272,31 +288,28 @@ def object_fields(raw: Buffer, *, source: str) -> dict[str, Buffer]:
     """
     try:
         fields: dict[str, Buffer] = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    except RecursionError:
-        raise ReaderError(f"{source}: nests deeper than {MAX_DEPTH} levels") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        data = bytes(raw).removeprefix(_BOM)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        data = memoryview(raw)
     else:
         return fields
-    if data.lstrip()[:1] != b"{":
+    if _opens_with(data) != b"{":
         raise ReaderError(f"{source}: expected a JSON object")
-    return _scan_object(data, source=source)
+    return _scan_object(data)
 
 
-def _scan_object(data: bytes, *, source: str) -> dict[str, Buffer]:
+def _scan_object(data: memoryview) -> dict[str, Buffer]:
     """Return the fields of a damaged or unusual object; a truncated last field is kept as it is."""
     fields: dict[str, Buffer] = {}
     depth = 0
     key: str | None = None
     start = 0
-    position = 0
     for token in _TOKEN.finditer(data):
         mark = token.group()
         if mark[:1] == b'"':
-            matched = _KEY.match(data, token.start()) if depth == 1 and key is None else None
-            if matched is not None:
-                key = matched.group(1).decode("utf-8", "replace")
-                start = matched.end()
+            colon = _COLON.match(data, token.end()) if depth == 1 and key is None else None
+            if colon is not None:
+                key = mark[1:-1].decode("utf-8", "replace")
+                start = colon.end()
             continue
         if mark in b"[{":
             depth += 1
@@ -307,11 +320,8 @@ def _scan_object(data: bytes, *, source: str) -> dict[str, Buffer]:
             if key is not None:
                 fields[key] = data[start : token.start()]
             key = None
-        position = token.end()
         if depth == 0:
             return fields
-    if not position and not fields and key is None:
-        raise ReaderError(f"{source}: not valid JSON")
     if key is not None:
         fields[key] = data[start:]
     return fields

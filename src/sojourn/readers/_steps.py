@@ -24,19 +24,26 @@ SHELL_TOOLS = frozenset(
 EDITORS = frozenset({"str_replace_editor", "edit_anthropic", "str_replace_based_edit_tool"})
 _MAX_COMMAND = 4096
 _MAX_NAME = 64
+_SHELL = "shell"
+# What stands before the command that matters. Each alternative ends at a fixed mark and the
+# repetitions are possessive, so that no command line makes the match quadratic.
+_QUOTED = r"\"[^\"]*+\"|'[^']*+'"
+_NEXT = r"[ \t]*+(?:&&|;|\n)"
 _PREFIX = re.compile(
-    r"\s*(?:"
-    r"cd\s+(?:\"[^\"]*\"|'[^']*'|[^\s;&|]+)\s*(?:&&|;)"  # cd somewhere &&
-    r"|(?:export\s+)?[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s;&|]*)(?:\s*(?:&&|;))?(?=\s)"  # A=b
-    r"|(?:sudo|env|time|nohup|command)\s"
-    r"|timeout\s+(?:-\S+\s+)*\d+\w?\s"
-    r"|set\s+[-+]\w+\s*(?:&&|;)"
-    r"|source\s+\S+\s*(?:&&|;)"
-    r"|\(|\{\s"
+    r"\s*+(?:"
+    r"#[^\n]*+\n"  # a comment
+    rf"|(?:cd|pushd)[ \t]++(?:--[ \t]++)?(?:{_QUOTED}|[^\s;&|]++){_NEXT}"
+    rf"|(?:export[ \t]++)?[A-Za-z_]\w*+=(?:{_QUOTED}|[^\s;&|\"'$`]++|\$\w++)*+(?:{_NEXT}|(?=\s))"
+    rf"|set[ \t]++[-+][^\n;&|]*+{_NEXT}"
+    rf"|(?:source|\.|conda[ \t]++activate)[ \t]++[^\s;&|]++{_NEXT}"
+    r"|(?:sudo|env|time|nohup|command|exec|nice|stdbuf|timeout)\s++"
+    r"(?:(?:-\S++|\d[\d.]*+[smhd]?)\s++)*+"  # its options
+    r"|(?:/(?:\w++/)++)?(?:ba|z|da)?sh\s++-l?c\s++[\"']?"  # bash -lc "..."
+    r"|[({!](?=\s)|\("
     r")"
 )
-_COMMENT = re.compile(r"\s*#[^\n]*\n")
-_WORD = re.compile(r"\s*([^\s;&|()<>`]+)\s*([^\s;&|()<>`]*)")
+_WORD = re.compile(r"\s*+([^\s;&|()<>`]++)[ \t]*+([^\s;&|()<>`]*+)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 def command_name(command: str) -> str:
@@ -47,24 +54,43 @@ def command_name(command: str) -> str:
     command : str
         The command line; only its first 4096 characters are looked at.
 
+    Notes
+    -----
+    Passed over are comments, ``cd`` and ``source`` and ``set`` with what joins them to the rest,
+    assignments, and programs that only run another (``sudo``, ``env``, ``timeout``, ``bash -c``).
+    Of a pipe or a chain the first command counts. An assignment alone has no name: its value may
+    be a secret.
+
     Examples
     --------
     >>> command_name("cd /repo && LANG=C python -m pytest tests")
     'python'
+    >>> command_name("cat > a.py << 'EOF'")
+    'cat'
     >>> command_name("str_replace_editor view /repo/a.py")
     'str_replace_editor view'
     """
     text = command[:_MAX_COMMAND]
     position = 0
-    while match := (_PREFIX.match(text, position) or _COMMENT.match(text, position)):
+    while match := _PREFIX.match(text, position):
         position = match.end()
     word = _WORD.match(text, position)
-    if word is None:
-        return "shell"
-    program = word.group(1).strip("\"'").rpartition("/")[2]
+    if word is None or word.group(1)[0] in "#$" or _ASSIGNMENT.match(word.group(1)):
+        return _SHELL
+    program = word.group(1).strip("\"'\\").rpartition("/")[2]
     if program in EDITORS and word.group(2):
         program = f"{program} {word.group(2)}"
-    return program[:_MAX_NAME] or "shell"
+    return _clean(program) or _SHELL
+
+
+def _clean(name: str) -> str:
+    """Return a name that is short and harmless to print: logs may hold control characters."""
+    name = name[:_MAX_NAME]
+    if name.isprintable():
+        return name
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
+    )
 
 
 def action_digest(*parts: str) -> int:
@@ -105,13 +131,16 @@ def tool_step(
     ok : bool or None
         Whether all observations came without an error.
     command : str, optional
-        The command line, where the first tool is a shell; it names the step.
+        The command line, where the first tool is a shell, or the sub-command, where it is an
+        editor; it names the step.
     """
-    name = calls[0][0] or "tool"
-    if command is not None and (name in SHELL_TOOLS or name in EDITORS):
+    name = _clean(calls[0][0]) or "tool"
+    if command and name in SHELL_TOOLS:
         name = command_name(command)
+    elif command and name in EDITORS:
+        name = command_name(command if command.startswith(name) else f"{name} {command}")
     return Step(
-        name=name[:_MAX_NAME],
+        name=name,
         kind=StepKind.TOOL,
         actor=actor,
         ok=ok,
