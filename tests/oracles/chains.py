@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ def end_law_by_paths(chain: Any, horizon: int) -> dict[tuple[int, str], float]:
     for length in range(1, horizon + 1):
         for path in product(range(chain.n_states), repeat=length):
             probability = chain.initial[path[0]]
-            for here, there in zip(path, path[1:], strict=False):
+            for here, there in pairwise(path):
                 probability *= chain.transient[here, there]
             law[(length, "success")] += probability * chain.to_success[path[-1]]
             law[(length, "failure")] += probability * chain.to_failure[path[-1]]
@@ -96,7 +96,7 @@ def count_by_hand(sequences: Any) -> dict[str, Any]:
             counts["empty"][event] += 1
             continue
         counts["starts"][path[0]] += 1
-        for here, there in zip(path, path[1:], strict=False):
+        for here, there in pairwise(path):
             counts["transitions"][here, there] += 1
         counts[ends[event]][path[-1]] += 1
     return counts

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from oracles.chains import (
     end_law_by_paths,
     random_chain,
@@ -16,7 +17,6 @@ from oracles.chains import (
     visits_by_series,
     within_by_paths,
 )
-
 from sojourn.process.absorbing import AbsorbingChain, leads_out
 from sojourn.process.base import GeometricTail, TraceProcess, run_scores
 from sojourn.sequences import CENSORED, FAILURE, SUCCESS, StateSequences

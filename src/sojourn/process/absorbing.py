@@ -64,7 +64,7 @@ class GoelOkumoto:
     sup_distance: float
 
 
-def leads_out(transient: Floats, exits: Floats) -> npt.NDArray[np.bool_]:
+def leads_out(transient: npt.NDArray[Any], exits: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Tell for each state whether some path of positive probability leads to an exit.
 
     Parameters
@@ -74,8 +74,8 @@ def leads_out(transient: Floats, exits: Floats) -> npt.NDArray[np.bool_]:
     exits : ndarray of shape (n_states,)
         Exit probabilities or counts.
     """
-    reached = exits > 0.0
-    moves = transient > 0.0
+    reached = exits > 0
+    moves = transient > 0
     while True:
         wider = reached | moves[:, reached].any(axis=1)
         if np.array_equal(wider, reached):
@@ -188,12 +188,12 @@ class AbsorbingChain:
 
     @property
     def is_absorbing(self) -> bool:
-        """Whether every state leads to an exit, so that every run ends (rho(Q) < 1)."""
-        return bool(np.all(leads_out(self.transient, self.to_success + self.to_failure)))
+        """Whether every state that a run can be in leads to an exit, so that every run ends."""
+        return self._traps(self._reachable()).size == 0
 
     @property
     def spectral_radius(self) -> float:
-        """Largest absolute eigenvalue of Q: the factor by which the tail shrinks in the long run."""
+        """Largest absolute eigenvalue of Q: by this factor the tail shrinks in the long run."""
         return float(np.max(np.abs(np.linalg.eigvals(self.transient))))
 
     @property
@@ -205,7 +205,7 @@ class AbsorbingChain:
         ValueError
             If some state leads to no exit: a run in it would never end.
         """
-        self._require_absorbing()
+        self._require_absorbing(np.ones(self.n_states, dtype=np.bool_))
         eye = np.eye(self.n_states)
         return np.asarray(np.linalg.solve(eye - self.transient, eye), dtype=np.float64)
 
@@ -227,9 +227,12 @@ class AbsorbingChain:
     @property
     def expected_visits(self) -> Floats:
         """Expected visits of a run to each state, v = initial' N; they sum to `mean_steps`."""
-        self._require_absorbing()
-        system = (np.eye(self.n_states) - self.transient).T
-        return np.asarray(np.linalg.solve(system, self.initial), dtype=np.float64)
+        inside = self._reachable()
+        self._require_absorbing(inside)
+        visits = np.zeros(self.n_states)
+        Q = self.transient[np.ix_(inside, inside)]
+        visits[inside] = np.linalg.solve((np.eye(Q.shape[0]) - Q).T, self.initial[inside])
+        return visits
 
     @property
     def mean_steps(self) -> float:
@@ -284,7 +287,7 @@ class AbsorbingChain:
         return self._sweep(horizon + 1, np.ones(self.n_states))
 
     def first_difference(self, horizon: int) -> Floats:
-        """What step d + 1 buys: R(d + 1) - R(d) = initial' Q^d R+ for d = 0 .. horizon - 1."""
+        """Give what step d + 1 buys: R(d + 1) - R(d) = initial' Q^d R+ for d = 0 .. horizon - 1."""
         return self._sweep(horizon, self.to_success)
 
     def second_difference(self, horizon: int) -> Floats:
@@ -313,7 +316,7 @@ class AbsorbingChain:
         if not 0.0 <= prob < 1.0:
             raise ValueError(f"prob must lie in [0, 1); got {prob!r}")
         if given is None:
-            self._require_absorbing()
+            self._require_absorbing(self._reachable())
             return self._first_below(np.ones(self.n_states), 1.0 - prob)
         check_choice(given, ("success", "failure"), name="given")
         exits = self.to_success if given == "success" else self.to_failure
@@ -344,7 +347,7 @@ class AbsorbingChain:
         check_choice(method, ("exact", "bound"), name="method")
         if method == "exact":
             return self._first_below(self.values, tolerance)
-        self._require_absorbing()
+        self._require_absorbing(np.ones(self.n_states, dtype=np.bool_))
         rho = self.spectral_radius
         vectors = np.linalg.eig(self.transient)[1]
         kappa = float(np.linalg.cond(vectors, np.inf))
@@ -408,10 +411,17 @@ class AbsorbingChain:
             "initial_failure": self.initial_failure,
         }
 
-    def _require_absorbing(self) -> None:
+    def _reachable(self) -> npt.NDArray[np.bool_]:
+        return leads_out(self.transient.T, self.initial)
+
+    def _traps(self, inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
         out = leads_out(self.transient, self.to_success + self.to_failure)
-        if not np.all(out):
-            names = ", ".join(repr(self.state_names[i]) for i in np.flatnonzero(~out))
+        return np.flatnonzero(inside & ~out)
+
+    def _require_absorbing(self, inside: npt.NDArray[np.bool_]) -> None:
+        traps = self._traps(inside)
+        if traps.size:
+            names = ", ".join(repr(self.state_names[i]) for i in traps)
             raise ValueError(f"no path leads from {names} to an exit; a run there never ends")
 
     def _ends_in(self, exits: Floats) -> Floats:
@@ -424,7 +434,7 @@ class AbsorbingChain:
         return np.clip(value, 0.0, 1.0)
 
     def _sweep(self, n_terms: int, weight: Floats) -> Floats:
-        """initial' Q^d weight for d = 0 .. n_terms - 1."""
+        """Give initial' Q^d weight for d = 0 .. n_terms - 1."""
         terms = np.empty(max(n_terms, 0))
         mass = self.initial
         for d in range(terms.size):
