@@ -159,12 +159,17 @@ def find_sources(
     readers = [load_reader(name) for name in ([format] if format else reader_names())]
     if path.is_file():
         yield _claimed_file(path, readers, forced=format is not None)
-        return
-    yield from _walk(path, readers, forced=format is not None)
+    elif path.is_dir():
+        yield from _walk(path, readers)
+    else:
+        raise ReaderError(f"{path}: neither a file nor a folder")
 
 
 def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool) -> Source:
-    head = read_head(path)
+    try:
+        head = read_head(path)
+    except OSError as error:
+        raise ReaderError(f"{path}: {error.strerror or error}") from None
     if not head.strip():
         raise EmptySourceError(f"{path}: the file is empty")
     if forced:
@@ -187,66 +192,91 @@ def _claimant(path: Path, head: bytes, readers: Sequence[Reader]) -> Reader | No
     return claiming[0] if claiming else None
 
 
-def _walk(folder: Path, readers: Sequence[Reader], *, forced: bool) -> Iterator[Source | Skipped]:
-    found: list[Source] = []
-    unknown: list[Path] = []
-    empty: list[Path] = []
+@dataclass(slots=True)
+class _Walk:
+    """What a walk through a folder has met so far."""
+
+    found: list[Source] = field(default_factory=list)
+    unknown: list[Path] = field(default_factory=list)
+    empty: list[Path] = field(default_factory=list)
+    unreadable: list[Skipped] = field(default_factory=list)
+    n_files: int = 0
+    n_links: int = 0
+
+
+def _walk(folder: Path, readers: Sequence[Reader]) -> Iterator[Source | Skipped]:
+    walk = _Walk()
     stack = [folder]
-    n_files = 0
     while stack:
         place = stack.pop()
-        reader = _claimant(place, b"", readers)
-        if reader is not None:
-            found.append(Source(place, reader))
-            continue
-        folders = []
-        for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
-            if entry.name.startswith(".") or entry.is_symlink():
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _IGNORED_FOLDERS:
-                    folders.append(Path(entry.path))
-            elif entry.is_file(follow_symlinks=False):
-                n_files += 1
-                if n_files > _MAX_FILES:
-                    raise ReaderError(f"{folder}: more than {_MAX_FILES} files")
-                _sort_file(Path(entry.path), readers, found, unknown, empty, forced=forced)
-        stack.extend(reversed(folders))
-    yield from found
+        try:
+            stack.extend(_visit(place, readers, walk))
+        except OSError as error:
+            walk.unreadable.append(_unreadable(place, error))
+        if walk.n_files > _MAX_FILES:
+            raise ReaderError(f"{folder}: more than {_MAX_FILES} files")
+    yield from walk.found
+    yield from walk.unreadable
+    if walk.n_links:
+        yield Skipped(
+            source=str(folder), reason="links are not followed", count=walk.n_links, what="file"
+        )
     consumed = {
         sibling
-        for source in found
+        for source in walk.found
         for sibling in source.reader.siblings(source.path)
-        if unknown or empty
+        if walk.unknown or walk.empty
     }
-    for path in empty:
+    for path in walk.empty:
         if path not in consumed:
             yield Skipped(source=str(path), reason="the file is empty", what="file")
-    for suffix, count in Counter(p.suffix for p in unknown if p not in consumed).items():
+    suffixes = Counter(path.suffix for path in walk.unknown if path not in consumed)
+    for suffix, count in suffixes.items():
         kind = f"{suffix} files" if suffix else "files without a suffix"
         yield Skipped(
             source=str(folder), reason=f"no reader knows these {kind}", count=count, what="file"
         )
 
 
-def _sort_file(
-    path: Path,
-    readers: Sequence[Reader],
-    found: list[Source],
-    unknown: list[Path],
-    empty: list[Path],
-    *,
-    forced: bool,
-) -> None:
-    head = read_head(path)
+def _visit(place: Path, readers: Sequence[Reader], walk: _Walk) -> list[Path]:
+    """Sort one folder's files, unless a reader claims it whole; return its folders, last first."""
+    reader = _claimant(place, b"", readers)
+    if reader is not None:
+        walk.found.append(Source(place, reader))
+        return []
+    folders = []
+    for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_symlink():
+            walk.n_links += 1
+        elif entry.is_dir(follow_symlinks=False):
+            if entry.name not in _IGNORED_FOLDERS:
+                folders.append(Path(entry.path))
+        elif entry.is_file(follow_symlinks=False):
+            walk.n_files += 1
+            _sort_file(Path(entry.path), readers, walk)
+    return folders[::-1]
+
+
+def _sort_file(path: Path, readers: Sequence[Reader], walk: _Walk) -> None:
+    try:
+        head = read_head(path)
+    except OSError as error:
+        walk.unreadable.append(_unreadable(path, error))
+        return
     if not head.strip():
-        empty.append(path)
+        walk.empty.append(path)
         return
     reader = _claimant(path, head, readers)
     if reader is None:
-        unknown.append(path)
+        walk.unknown.append(path)
     else:
-        found.append(Source(path, reader))
+        walk.found.append(Source(path, reader))
+
+
+def _unreadable(path: Path, error: OSError) -> Skipped:
+    return Skipped(source=str(path), reason=error.strerror or "unreadable", what="file")
 
 
 def read_traces(
@@ -322,9 +352,7 @@ def _read_source(
     except OSError as error:
         if alone or strict:
             raise ReaderError(f"{source.path}: {error.strerror or error}") from None
-        builder.skip(
-            Skipped(source=str(source.path), reason=error.strerror or "unreadable", what="file")
-        )
+        builder.skip(_unreadable(source.path, error))
 
 
 def _skip(builder: CorpusBuilder, item: Skipped, *, strict: bool) -> None:

@@ -97,6 +97,7 @@ def _trace(run: _Run, source: Path) -> Trace:
         score=run.reward,
         n_steps=sum(message.role == "assistant" for message in run.traj),
         steps=tuple(_steps(run.traj)),
+        job_id=str(source),
         source_type=TauBenchReader.name,
         source_uri=str(source),
     )
@@ -135,10 +136,13 @@ def _steps(traj: list[_Message]) -> Iterator[Step]:
             yield respond(str(message.content or ""))
             continue
         calls = [(call.function.name, str(call.function.arguments)) for call in message.tool_calls]
-        answers = []
-        for answer in traj[position + 1 :]:
-            if answer.role != "tool":
-                break
-            answers.append(str(answer.content or ""))
-        ok = not any(text.startswith("Error") for text in answers) if answers else None
-        yield tool_step(calls, ok=ok)
+        failed = [text.startswith("Error") for text in _answers(traj, position)]
+        yield tool_step(calls, ok=not any(failed) if failed else None)
+
+
+def _answers(traj: list[_Message], position: int) -> Iterator[str]:
+    """Yield the tools' answers that stand directly after a message."""
+    for index in range(position + 1, len(traj)):
+        if traj[index].role != "tool":
+            return
+        yield str(traj[index].content or "")
