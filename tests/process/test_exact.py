@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import chisquare
 
 from oracles.corpora import Corpus, all_corpora, corpus_of, counts_of, sequences_of
+from oracles.tau_bench import read_tau_bench
 from sojourn.estimates import Verdict
 from sojourn.process import _exact_kernels as kernels
 from sojourn.process import exact
@@ -298,25 +299,6 @@ def test_caps_are_checked() -> None:
     assert "one step cap" in str(check_cap(cut, None, within=False).reason)
     assert check_cap(cut, None, within=True) == (None, None)
     assert "another limit" in str(check_cap(cut, 3, within=False).reason)
-
-
-def read_tau_bench(logs: Path, *, censor: bool = False) -> StateSequences:
-    """Assistant messages as respond, any tool, transfer; parsed with plain json."""
-    runs = json.loads((logs / "tau-bench" / "gpt-4o-airline.json").read_text(encoding="utf-8"))
-    corpus, tasks = [], []
-    for run in runs:
-        path = []
-        for message in run["traj"]:
-            if message["role"] == "assistant":
-                names = [c["function"]["name"] for c in message.get("tool_calls") or []]
-                path.append(2 if "transfer_to_human_agents" in names else int(bool(names)))
-        last = run["traj"][-1]
-        stopped = "###STOP###" in (last.get("content") or "")
-        cut = not stopped and path[-1] != 2
-        event = 1 if run["reward"] == 1.0 else 0 if cut and censor else 2
-        corpus.append((path, event))
-        tasks.append(run["task_id"])
-    return sequences_of(corpus, task=tasks)
 
 
 def test_tau_bench_counts_and_rejections(real_logs: Path) -> None:
