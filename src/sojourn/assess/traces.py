@@ -8,6 +8,7 @@ steps, and say which claims the data support. Groups are never pooled unless the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from sojourn.attempts.beta_binomial import count_law
 from sojourn.corpus import Group, Policy, ResolvedRuns, TraceCorpus, resolve
 from sojourn.corpus.traces import DEFAULT_GROUPING
 from sojourn.errors import NothingUsableError
-from sojourn.estimates import Claim, Verdict
+from sojourn.estimates import Claim, Estimate, Verdict
 from sojourn.process.incidence import Incidence, fit_incidence
 from sojourn.sequences import CENSORED
 
@@ -242,18 +243,38 @@ def _policy_rows(corpus: TraceCorpus, chosen: Policy, ci_prob: float) -> Iterato
             )
 
 
+class _Attempts(Protocol):
+    """The common form of `pass_hats` and `pass_ats`."""
+
+    def __call__(
+        self,
+        counts: TaskCounts,
+        ks: Sequence[int],
+        *,
+        estimand: str,
+        ci_prob: float,
+        n_resamples: int,
+        rng: np.random.Generator,
+    ) -> tuple[Estimate, ...]: ...
+
+
 def _pass_rows(
     counts: TaskCounts, ci_prob: float, n_resamples: int, rng: np.random.Generator
 ) -> Iterator[PassRow]:
     ks = _within_attempts(counts)
-    settings = {"ci_prob": ci_prob, "n_resamples": n_resamples}
-    seeds = rng.spawn(5)
+    seeds = iter(rng.spawn(4))
+
+    def rows(estimator: _Attempts, estimand: str) -> tuple[Estimate, ...]:
+        return estimator(
+            counts, ks, estimand=estimand, ci_prob=ci_prob, n_resamples=n_resamples, rng=next(seeds)
+        )
+
     columns = zip(
         ks,
-        pass_hats(counts, ks, rng=seeds[0], **settings),
-        pass_ats(counts, ks, rng=seeds[1], **settings),
-        pass_hats(counts, ks, estimand="same_tasks", rng=seeds[2], **settings),
-        pass_ats(counts, ks, estimand="same_tasks", rng=seeds[3], **settings),
+        rows(pass_hats, "population"),
+        rows(pass_ats, "population"),
+        rows(pass_hats, "same_tasks"),
+        rows(pass_ats, "same_tasks"),
         strict=True,
     )
     for k, all_succeed, any_succeeds, all_same, any_same in columns:

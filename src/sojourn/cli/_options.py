@@ -90,7 +90,8 @@ def read_corpus(
     """Read the runs that a command was given, verdicts joined, with progress on stderr."""
     from sojourn.cli._progress import Progress
     from sojourn.cli._stdin import as_files
-    from sojourn.readers import join_outcomes, read_outcomes, read_traces
+    from sojourn.readers import read_traces
+    from sojourn.readers.outcomes import join_outcomes, read_outcomes
 
     check_format(format)
     verdicts = None if outcomes is None else read_outcomes(outcomes)

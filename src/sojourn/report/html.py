@@ -1,0 +1,153 @@
+"""The page: one self-contained file, verdicts first, no script, nothing loaded, no text of logs.
+
+Labels (names of models, tasks sets, files) come from logs and are hostile: control characters are
+taken out, then Jinja escapes everything. Only the figures, drawn by us from numbers, are markup.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+import sojourn
+from sojourn._files import write_text
+from sojourn.assess import GroupedAssessment, TraceAssessment
+from sojourn.report.sections import Rows, Section, cards, claim_rows, clean_deep, sections
+from sojourn.tables import clean
+
+__all__ = ["html_text", "write_report"]
+
+# Figures weigh about 40 kB each; a page of more groups than this keeps its tables only.
+_MAX_FIGURE_GROUPS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GroupView:
+    id: str
+    name: str
+    lede: str
+    policy: str
+    cards: list[Any]
+    claims: Rows
+    cautions: list[dict[str, str]]
+    sections: list[Section]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PageView:
+    title: str
+    version: str
+    style: Any
+    groups: list[_GroupView]
+    overview: Rows
+    command: str
+    versions: str = field(default="")
+
+
+def write_report(
+    result: TraceAssessment | GroupedAssessment,
+    path: str | os.PathLike[str],
+    *,
+    command: Sequence[str] = (),
+) -> None:
+    """Write a result as one HTML page, all or nothing.
+
+    Parameters
+    ----------
+    result : TraceAssessment or GroupedAssessment
+        What to show.
+    path : path-like
+        The file; its folder must exist.
+    command : sequence of str
+        The command line that made it, for the page's last part.
+    """
+    write_text(path, html_text(result, command=command))
+
+
+def html_text(result: TraceAssessment | GroupedAssessment, *, command: Sequence[str] = ()) -> str:
+    """Return a result as the text of an HTML page; see `write_report`."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("sojourn.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["table"] = environment.get_template("table.html").module.table  # type: ignore[attr-defined]
+    groups = list(result) if isinstance(result, GroupedAssessment) else [result]
+    with_figures = len(groups) <= _MAX_FIGURE_GROUPS
+    style = files("sojourn.report").joinpath("templates/page.css").read_text(encoding="utf-8")
+    page = _PageView(
+        title=_title(groups),
+        version=sojourn.__version__,
+        style=Markup(style),
+        groups=[
+            _view(group, number, with_figures=with_figures) for number, group in enumerate(groups)
+        ],
+        overview=_overview(groups),
+        command=shlex.join(clean(word, limit=500) for word in command) or "from Python",
+        versions=", ".join(_versions(groups[0])),
+    )
+    return environment.get_template("page.html").render(page=page)
+
+
+def _title(groups: Sequence[TraceAssessment]) -> str:
+    return clean(groups[0].group) if len(groups) == 1 else f"{len(groups)} groups of runs"
+
+
+def _view(result: TraceAssessment, number: int, *, with_figures: bool) -> _GroupView:
+    corpus = result.corpus
+    low, _, high = corpus.attempts
+    attempts = f"{low}" if low == high else f"{low} to {high}"
+    return _GroupView(
+        id=f"group-{number}",
+        name=clean(result.group),
+        lede=f"{corpus.n_counted:,} of {corpus.n_traces:,} runs count: {corpus.n_tasks:,} tasks, "
+        f"{attempts} attempts each, {corpus.n_steps:,} steps.",
+        policy=f"Policy: {result.policy}. Intervals are {result.ci_prob:.0%}, with tasks as the "
+        "sample.",
+        cards=cards(result),
+        claims=claim_rows(result),
+        cautions=[clean_deep(caution.to_dict()) for caution in result.cautions],
+        sections=sections(result, with_figures=with_figures),
+    )
+
+
+def _overview(groups: Sequence[TraceAssessment]) -> Rows:
+    from sojourn.report.sections import estimate_cell
+
+    rows = []
+    for result in groups:
+        last = [row for row in result.attempts if not row.is_beyond][-1]
+        rows.append(
+            (
+                clean(result.group),
+                f"{result.corpus.n_counted:,}",
+                f"{result.corpus.n_tasks:,}",
+                estimate_cell(result.rates.success_rate),
+                f"pass^{last.k} {estimate_cell(last.all_succeed)}" if last.k > 1 else "-",
+            )
+        )
+    return Rows(
+        caption="One row a group (task set, agent, model).",
+        header=("group", "runs", "tasks", "success rate", "all of k attempts"),
+        rows=rows,
+    )
+
+
+def _versions(result: TraceAssessment) -> Iterator[str]:
+    yield f"Sojourn {sojourn.__version__}"
+    yield f"Python {platform.python_version()}"
+    yield f"NumPy {np.__version__}"
+    yield f"seed {'of the caller' if result.seed is None else result.seed}"
+    yield f"{result.n_resamples} bootstrap replicates"

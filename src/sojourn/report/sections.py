@@ -1,0 +1,379 @@
+"""What stands on the page, as rows and paragraphs; the templates only lay it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.assess import TraceAssessment
+from sojourn.assess.figures import available_figures, draw
+from sojourn.assess.results import PassRow
+from sojourn.estimates import Estimate, Status
+from sojourn.plots import styled, to_svg
+from sojourn.tables import clean
+
+__all__ = ["Card", "Figure", "Rows", "Section", "cards", "claim_rows", "clean_deep", "sections"]
+
+_N_CURVE_ROWS = 14
+_MAX_SKIPPED_ROWS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A table: `left` columns are words, the others numbers."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[object, ...]]
+    left: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A drawn figure and what it says."""
+
+    svg: Any
+    caption: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One headline figure."""
+
+    name: str
+    value: str
+    interval: str
+    note: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The answer to one question of a user."""
+
+    question: str
+    paragraphs: Sequence[str] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Rows] = ()
+    notes: Sequence[str] = ()
+
+
+def estimate_cell(estimate: Estimate | None, digits: int = 3) -> str:
+    """Return an estimate for a cell of a table; a question mark where it is not supported."""
+    if estimate is None or estimate.value is None:
+        return "-"
+    text = f"{estimate.value:.{digits}f}"
+    if estimate.interval is not None:
+        text += f" [{estimate.interval.low:.{digits}f}, {estimate.interval.high:.{digits}f}]"
+    return text if estimate.status is Status.SUPPORTED else f"{text} ?"
+
+
+def clean_deep(value: dict[str, str]) -> dict[str, str]:
+    """Return a mapping with its texts made fit for a page."""
+    return {key: clean(text, limit=500) for key, text in value.items()}
+
+
+def cards(result: TraceAssessment) -> list[Card]:
+    """Return the headline figures, at most four."""
+    rate = result.rates.success_rate
+    low, high = result.rates.bracket
+    bracket = f"bracket {low:.3f} to {high:.3f}" if high > low else "no doubtful runs"
+    found = [_card("Success rate", rate, f"tasks like these; {bracket}")]
+    within = [row for row in result.attempts if not row.is_beyond]
+    if within[-1].k > 1:
+        last = within[-1]
+        note = f"the rate to the {last.k} would claim {last.pooled_all:.3f}"
+        found.append(_card(f"All of {last.k} attempts (pass^{last.k})", last.all_succeed, note))
+        note = f"the pooled rate would claim {last.pooled_any:.3f}"
+        found.append(_card(f"At least one of {last.k} (pass@{last.k})", last.any_succeeds, note))
+    curves = result.curves
+    if curves is not None:
+        time = curves.median if curves.median.value is not None else curves.restricted_mean
+        name = "Median steps to finish" if time is curves.median else "Mean steps to finish"
+        found.append(_card(name, time, "success or failure, whichever ends the run", digits=1))
+    return found
+
+
+def _card(name: str, estimate: Estimate, note: str, digits: int = 3) -> Card:
+    interval = estimate.interval
+    supported = estimate.status is Status.SUPPORTED
+    return Card(
+        name=name,
+        value="withheld" if estimate.value is None else f"{estimate.value:.{digits}f}",
+        interval=""
+        if interval is None
+        else f"{interval.ci_prob:.0%}: {interval.low:.{digits}f} to {interval.high:.{digits}f}",
+        note=note if supported else "; ".join([note, *estimate.reasons]),
+        status=str(estimate.status),
+    )
+
+
+def claim_rows(result: TraceAssessment) -> Rows:
+    """Return the table of claims, what to do next beside each."""
+    return Rows(
+        caption="Claim by claim: accepted figures may be used, inconclusive ones with the caution.",
+        header=("claim", "verdict", "why", "what to do next"),
+        rows=[
+            (claim.claim, str(claim.verdict), "; ".join(claim.reasons), claim.next or "")
+            for claim in result.claims
+        ],
+        left=4,
+    )
+
+
+def sections(result: TraceAssessment, *, with_figures: bool) -> list[Section]:
+    """Return the sections of a group in the order of a user's questions."""
+    figures = _figures(result) if with_figures else {}
+    found = [
+        _rate_section(result),
+        _attempt_section(result, figures),
+        _task_section(result, figures),
+        _curve_section(result, figures),
+        _corpus_section(result, figures),
+    ]
+    return [section for section in found if section is not None]
+
+
+_CAPTIONS = {
+    "success_within": "Share of runs that have succeeded, and that have failed, within d steps; "
+    "bands cover each point with the stated probability. Dotted: too few tasks remain.",
+    "attempts": "pass@k and pass^k with intervals; dotted, what the pooled success rate alone "
+    "would claim.",
+    "tasks": "How many tasks had 0, 1, ... successes, beside the fitted law and the law if all "
+    "tasks were alike.",
+    "lengths": "Lengths of runs by outcome and by how they ended.",
+}
+
+
+def _figures(result: TraceAssessment) -> dict[str, Figure]:
+    from markupsafe import Markup
+
+    drawn = {}
+    for name in available_figures(result):
+        with styled():
+            svg = to_svg(draw(result, name), description=_CAPTIONS[name])
+        drawn[name] = Figure(svg=Markup(svg), caption=_CAPTIONS[name])
+    return drawn
+
+
+def _only(figures: dict[str, Figure], name: str) -> list[Figure]:
+    return [figures[name]] if name in figures else []
+
+
+def _rate_section(result: TraceAssessment) -> Section:
+    rates = result.rates
+    excluded, cut = rates.n_doubtful
+    rows: list[tuple[object, ...]] = [
+        ("tasks like these", estimate_cell(rates.success_rate)),
+        ("the same tasks run again", estimate_cell(rates.same_tasks)),
+        ("naive, ignores tasks", estimate_cell(rates.naive)),
+    ]
+    low, high = rates.bracket
+    notes = [
+        f"Bracket: {low:.3f} if all {excluded} excluded and {cut} cut runs failed, {high:.3f} if "
+        "all of them succeeded."
+        if excluded or cut
+        else "No run was excluded or cut by a limit: the bracket has no width."
+    ]
+    notes += [f"The same tasks: {reason}." for reason in rates.same_tasks.reasons]
+    tables = [Rows(caption="Success rate of runs.", header=("question", "rate"), rows=rows)]
+    if len(rates.by_policy) > 1:
+        tables.append(
+            Rows(
+                caption="The same runs under other ways of counting; * marks this page's.",
+                header=("counting", "runs", "rate"),
+                rows=[
+                    (
+                        f"{row.name} *" if row.chosen else row.name,
+                        f"{row.n_success:,} of {row.n_runs:,}",
+                        estimate_cell(row.estimate),
+                    )
+                    for row in rates.by_policy
+                ],
+            )
+        )
+    return Section(question="How often does it succeed?", tables=tables, notes=notes)
+
+
+def _attempt_section(result: TraceAssessment, figures: dict[str, Figure]) -> Section:
+    within = [row for row in result.attempts if not row.is_beyond]
+    beyond = [row for row in result.attempts if row.is_beyond]
+    table = Rows(
+        caption="All k attempts at the same task, or at least one of them; averaged over tasks, "
+        "drawn without replacement.",
+        header=("k", "tasks", "pass^k", "rate^k", "pass@k", "1-(1-rate)^k"),
+        rows=[
+            (
+                row.k,
+                f"{row.n_tasks:,}",
+                estimate_cell(row.all_succeed),
+                f"{row.pooled_all:.3f}",
+                estimate_cell(row.any_succeeds),
+                f"{row.pooled_any:.3f}",
+            )
+            for row in within
+        ],
+        left=0,
+    )
+    return Section(
+        question="Will it succeed k times in a row on the same task? At least once in k?",
+        figures=_only(figures, "attempts"),
+        tables=[table, *_beyond_tables(beyond)],
+        notes=sorted({reason for row in within for reason in row.all_succeed.reasons}),
+    )
+
+
+def _beyond_tables(rows: Sequence[PassRow]) -> list[Rows]:
+    if not rows:
+        return []
+    cells: list[tuple[object, ...]] = []
+    for row in rows:
+        for name, estimate, bounds in (
+            ("pass^", row.all_succeed, row.bounds_all),
+            ("pass@", row.any_succeeds, row.bounds_any),
+        ):
+            span = "-" if bounds is None else f"{bounds[0]:.3f} to {bounds[1]:.3f}"
+            cells.append((f"{name}{row.k}", span, estimate_cell(estimate)))
+    return [
+        Rows(
+            caption="Beyond the attempts that were made: never more than inconclusive.",
+            header=("", "without a model", "beta-binomial"),
+            rows=cells,
+        )
+    ]
+
+
+def _task_section(result: TraceAssessment, figures: dict[str, Figure]) -> Section | None:
+    tasks = result.heterogeneity
+    if tasks.p_value is None:
+        return None
+    p = "below .001" if tasks.p_value < 0.001 else f"{tasks.p_value:.3f}"
+    verdict = (
+        "Tasks differ: some are hard for this agent, some easy"
+        if tasks.p_value < 0.05
+        else "There is no evidence that tasks differ"
+    )
+    fits = "passes" if tasks.fits else "fails"
+    n = tasks.observed.size - 1
+    table = Rows(
+        caption=f"Tasks by their number of successes in {n} attempts.",
+        header=("successes", "tasks", "beta-binomial", "if all alike"),
+        rows=[
+            (j, int(tasks.observed[j]), f"{tasks.expected[j]:.1f}", f"{tasks.alike[j]:.1f}")
+            for j in range(n + 1)
+        ]
+        if n <= 20
+        else [],
+        left=0,
+    )
+    return Section(
+        question="How much do tasks differ?",
+        paragraphs=[
+            f"{verdict} (permutation p {p}). Intraclass correlation "
+            f"{estimate_cell(tasks.icc)}. The beta-binomial law {fits} its check."
+        ],
+        figures=_only(figures, "tasks"),
+        tables=[table] if table.rows else [],
+    )
+
+
+def _curve_section(result: TraceAssessment, figures: dict[str, Figure]) -> Section:
+    question = "What would more steps buy? How long does it take?"
+    curves = result.curves
+    if curves is None:
+        return Section(question=question, paragraphs=["The logs give no number of steps."])
+    ended = curves.success.value + curves.failure.value
+    first = int(np.argmax(ended > 0)) if (ended > 0).any() else 0
+    steps = np.unique(np.linspace(first, curves.horizon, _N_CURVE_ROWS).round().astype(int))
+    points = Rows(
+        caption="Share of runs within d steps; ? where fewer than ten tasks are left.",
+        header=("d", "success", "failure", "still going", "tasks left"),
+        rows=[
+            (
+                int(d),
+                estimate_cell(curves.point(int(d))),
+                estimate_cell(curves.point(int(d), outcome="failure")),
+                f"{curves.still_running[d]:.3f}",
+                int(curves.units_at_risk[d]),
+            )
+            for d in steps
+        ],
+        left=0,
+    )
+    times = Rows(
+        caption="Steps to finish.",
+        header=("", "either end", "given success"),
+        rows=[
+            (
+                f"mean, up to step {curves.horizon}",
+                estimate_cell(curves.restricted_mean, 1),
+                estimate_cell(curves.given_success.restricted_mean, 1),
+            ),
+            (
+                "median",
+                estimate_cell(curves.median, 0),
+                estimate_cell(curves.given_success.median, 0),
+            ),
+            (
+                "90 % have finished by",
+                estimate_cell(curves.p90, 0),
+                estimate_cell(curves.given_success.p90, 0),
+            ),
+        ],
+    )
+    notes = [
+        f"Supported to step {curves.supported_to}. Nothing is known beyond the longest run "
+        f"({curves.horizon} steps), and the curves hold for the budget that was run.",
+        *(f"{reason}." for reason in curves.reasons),
+    ]
+    return Section(
+        question=question,
+        figures=_only(figures, "success_within"),
+        tables=[points, times],
+        notes=notes,
+    )
+
+
+def _corpus_section(result: TraceAssessment, figures: dict[str, Figure]) -> Section:
+    corpus = result.corpus
+    tables = [
+        Rows(
+            caption="Runs by outcome and end, with their numbers of steps.",
+            header=("outcome", "end", "runs", "min", "25 %", "50 %", "75 %", "max"),
+            rows=[
+                (row.outcome, row.end, f"{row.n_runs:,}", *(row.quantiles or ("-",) * 5))
+                for row in corpus.lengths
+            ],
+            left=2,
+        )
+    ]
+    if corpus.excluded:
+        tables.append(
+            Rows(
+                caption="Runs that do not count under the policy.",
+                header=("reason", "runs"),
+                rows=list(corpus.excluded),
+            )
+        )
+    if corpus.skipped:
+        tables.append(
+            Rows(
+                caption="What the readers left out of the whole input, and why.",
+                header=("source", "reason", "what", "count"),
+                rows=[
+                    (clean(s.source), clean(s.reason, limit=300), s.what, f"{s.count:,}")
+                    for s in corpus.skipped[:_MAX_SKIPPED_ROWS]
+                ],
+                left=3,
+            )
+        )
+    more = len(corpus.skipped) - _MAX_SKIPPED_ROWS
+    return Section(
+        question="What was counted, what was not?",
+        figures=_only(figures, "lengths"),
+        tables=tables,
+        notes=[f"{more} more reasons stand in the JSON."] if more > 0 else [],
+    )
