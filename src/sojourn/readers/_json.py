@@ -44,9 +44,12 @@ MAX_LINE_BYTES = 1 << 30
 _BOM = b"\xef\xbb\xbf"
 # Possessive, and a string may run into the end of the data: each byte is looked at once, so that
 # no text of quotes and backslashes makes the scan quadratic.
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+_TOKEN = re.compile(_STRING + rb"|[\[\]{},]", re.DOTALL)
+_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:' + _STRING + rb'[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
+_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?\s*+([\[{])")
 _COLON = re.compile(rb"\s*+:")
-_OPENING = re.compile(rb"\s*+([\[{])")
+_TEXT = re.compile(rb"\S")
 
 T = TypeVar("T")
 Buffer = bytes | memoryview | mmap.mmap | msgspec.Raw
@@ -156,8 +159,10 @@ def _decode_patiently(raw: bytes, form: type[T]) -> T:
         raise BadRecordError(f"not valid JSON{place}") from None
     except RecursionError:
         raise BadRecordError(f"nests deeper than {MAX_DEPTH} levels") from None
+    # Written out and read again, since a form may ask for a field undecoded.
+    harmless = msgspec.json.encode(_without_surrogates(document))
     try:
-        return msgspec.convert(_without_surrogates(document), form, strict=False)
+        return msgspec.json.decode(harmless, type=form, strict=False)
     except msgspec.MsgspecError as error:
         raise BadRecordError(_describe(error)) from None
 
@@ -242,40 +247,61 @@ def _opens_with(data: memoryview) -> bytes:
     return b"" if found is None else found.group(1)
 
 
-def _scan(data: memoryview, *, source: str) -> Iterator[memoryview | Skipped]:
-    """Yield the items of a damaged or unusual array by matching brackets."""
-    depth = 0
-    start = 0
-    for token in _TOKEN.finditer(data):
-        mark = token.group()
-        if mark[:1] == b'"':
-            continue
+def _outer_tokens(data: memoryview) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the first letter, start and end of the tokens of the outermost container.
+
+    They are its strings, its commas and its closing bracket, after which there is none; what
+    stands in inner brackets is passed over. A truncated container ends without the bracket.
+    """
+    opening = _OPENING.match(data)
+    position = 0 if opening is None else opening.end()
+    while token := _TOKEN.search(data, position):
+        mark = token.group()[:1]
         if mark in b"[{":
-            depth += 1
-            if depth == 1:
-                start = token.end()
-        elif mark == b"," and depth == 1:
-            yield data[start : token.start()]
-            start = token.end()
-        elif mark in b"]}":
-            depth -= 1
-            if depth == 0:
-                if _has_text(data, start, token.start()):
-                    yield data[start : token.start()]
-                if _has_text(data, token.end(), len(data)):
-                    yield Skipped(source=source, reason="text after the end of the array")
+            end = _after_closing(data, token.end())
+            if end is None:
                 return
-    if _has_text(data, start, len(data)):
-        yield Skipped(source=source, reason="the file ends inside a record (truncated)")
-    else:
-        yield Skipped(source=source, reason="the array is not closed (truncated)", what="bytes")
+            position = end
+            continue
+        yield mark, token.start(), token.end()
+        if mark in b"]}":
+            return
+        position = token.end()
 
 
-_TEXT = re.compile(rb"\S")
+def _after_closing(data: memoryview, position: int) -> int | None:
+    """Return where the bracket that opens before `position` is closed, or None if it is not."""
+    depth = 1
+    while found := _TO_BRACKET.match(data, position):
+        depth += 1 if found.group(1) in b"[{" else -1
+        position = found.end()
+        if depth == 0:
+            return position
+    return None
 
 
 def _has_text(data: memoryview, start: int, end: int) -> bool:
     return _TEXT.search(data, start, end) is not None
+
+
+def _scan(data: memoryview, *, source: str) -> Iterator[memoryview | Skipped]:
+    """Yield the items of a damaged or unusual array by matching brackets."""
+    opening = _OPENING.match(data)
+    start = 0 if opening is None else opening.end()
+    for mark, first, last in _outer_tokens(data):
+        if mark == b'"':
+            continue
+        if mark == b"," or _has_text(data, start, first):
+            yield data[start:first]
+        start = last
+        if mark != b",":
+            if _has_text(data, start, len(data)):
+                yield Skipped(source=source, reason="text after the end of the array")
+            return
+    if _has_text(data, start, len(data)):
+        yield Skipped(source=source, reason="the file ends inside a record (truncated)")
+    else:
+        yield Skipped(source=source, reason="the array is not closed (truncated)", what="bytes")
 
 
 def object_fields(raw: Buffer, *, source: str) -> dict[str, Buffer]:
@@ -300,28 +326,18 @@ def object_fields(raw: Buffer, *, source: str) -> dict[str, Buffer]:
 def _scan_object(data: memoryview) -> dict[str, Buffer]:
     """Return the fields of a damaged or unusual object; a truncated last field is kept as it is."""
     fields: dict[str, Buffer] = {}
-    depth = 0
     key: str | None = None
     start = 0
-    for token in _TOKEN.finditer(data):
-        mark = token.group()
-        if mark[:1] == b'"':
-            colon = _COLON.match(data, token.end()) if depth == 1 and key is None else None
+    for mark, first, last in _outer_tokens(data):
+        if mark == b'"':
+            colon = _COLON.match(data, last) if key is None else None
             if colon is not None:
-                key = mark[1:-1].decode("utf-8", "replace")
+                key = bytes(data[first + 1 : last - 1]).decode("utf-8", "replace")
                 start = colon.end()
             continue
-        if mark in b"[{":
-            depth += 1
-            continue
-        if mark in b"]}":
-            depth -= 1
-        if (depth == 1 and mark == b",") or depth == 0:
-            if key is not None:
-                fields[key] = data[start : token.start()]
-            key = None
-        if depth == 0:
-            return fields
+        if key is not None:
+            fields[key] = data[start:first]
+        key = None
     if key is not None:
         fields[key] = data[start:]
     return fields

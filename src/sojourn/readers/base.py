@@ -37,7 +37,11 @@ Record = Trace | TraceBatch | Skipped
 
 # Name of a format -> where its reader stands; alphabetical, imported when first asked.
 READERS: dict[str, str] = {
+    "sojourn-jsonl": "sojourn.readers.sojourn_jsonl:SojournJsonlReader",
+    "sojourn-parquet": "sojourn.readers.sojourn_parquet:SojournParquetReader",
+    "table": "sojourn.readers.table:TableReader",
     "tau-bench": "sojourn.readers.tau_bench:TauBenchReader",
+    "tau2-bench": "sojourn.readers.tau2_bench:Tau2BenchReader",
 }
 _IGNORED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 _MAX_FILES = 1_000_000

@@ -1,0 +1,7 @@
+from readers.conformance import ReaderConformance
+
+
+class TestConformance(ReaderConformance):
+    format = "tau-bench"
+    sample = "tau-bench/results.json"
+    n_runs = 4
