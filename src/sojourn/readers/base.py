@@ -37,6 +37,7 @@ Record = Trace | TraceBatch | Skipped
 
 # Name of a format -> where its reader stands; alphabetical, imported when first asked.
 READERS: dict[str, str] = {
+    "inspect": "sojourn.readers.inspect_ai:InspectReader",
     "sojourn-jsonl": "sojourn.readers.sojourn_jsonl:SojournJsonlReader",
     "sojourn-parquet": "sojourn.readers.sojourn_parquet:SojournParquetReader",
     "table": "sojourn.readers.table:TableReader",
