@@ -1,4 +1,4 @@
-"""Repeated attempts at tasks: rates, pass^k, pass@k, how much tasks differ, and what lies beyond."""
+"""Repeated attempts at tasks: rates, pass^k, pass@k, how tasks differ, and what lies beyond."""
 
 from __future__ import annotations
 

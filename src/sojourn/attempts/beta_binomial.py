@@ -110,10 +110,14 @@ class BetaBinomialPosterior:
         """Return E[(1 - p)^k] of every cell."""
         return rising_moments(1.0 - self.mean, self.icc, check_positive_int(k, name="k"))[-1]
 
-    def _summary(self, values: FloatArray, ci_prob: float) -> Estimate:
+    def interval(self, values: FloatArray, *, ci_prob: float = 0.95) -> Interval:
+        """Return the equal-tailed posterior interval of a quantity given in every cell."""
         tail = (1 - check_fraction(ci_prob, name="ci_prob")) / 2
         low, high = weighted_quantiles(values, self.weight, (tail, 1 - tail))
-        interval = Interval(low=float(low), high=float(high), ci_prob=ci_prob, kind="beta_binomial")
+        return Interval(low=float(low), high=float(high), ci_prob=ci_prob, kind="beta_binomial")
+
+    def _summary(self, values: FloatArray, ci_prob: float) -> Estimate:
+        interval = self.interval(values, ci_prob=ci_prob)
         return Estimate(value=float(self.weight @ values), interval=interval, estimand="population")
 
 
@@ -297,8 +301,8 @@ class _Terms(NamedTuple):
 def _nodes(numbers: npt.NDArray[np.int64]) -> _Nodes:
     """Return nodes for sum over tasks of sum_{i < number} f(i) = sum_i #{number > i} f(i).
 
-    The first `_FINE_TERMS` points are kept; later ones are joined in blocks that are short against i
-    and replaced by two nodes with the block's weight, mean and variance, since f is smooth there.
+    The first `_FINE_TERMS` points are kept. Later ones are joined in blocks that are short against
+    i, where f is smooth: two nodes with the block's weight, mean and variance stand for each.
     """
     exceeding = (numbers.size - np.cumsum(np.bincount(numbers)))[:-1].astype(float)
     point = np.arange(exceeding.size, dtype=float)
@@ -333,8 +337,8 @@ def _close_in(terms: _Terms, n_mean: int, n_icc: int) -> _Grid:
     """
     box = np.array([[-_LOGIT_RANGE, _LOGIT_RANGE], [-_LOGIT_RANGE, _LOGIT_RANGE]])
     while True:
-        x, dx = _midpoints(*box[0], n_mean)
-        y, dy = _midpoints(*box[1], n_icc)
+        x, dx = _midpoints(box[0], n_mean)
+        y, dy = _midpoints(box[1], n_icc)
         m, log_m = _logistic(x)
         if n_icc == 1:
             r, log_r = np.zeros(1), np.zeros(1)
@@ -356,14 +360,15 @@ def _close_in(terms: _Terms, n_mean: int, n_icc: int) -> _Grid:
     return _Grid(mean.ravel(), correlation.ravel(), log_weight.ravel())
 
 
-def _midpoints(low: float, high: float, n: int) -> tuple[FloatArray, float]:
+def _midpoints(ends: FloatArray, n: int) -> tuple[FloatArray, float]:
     """Return the middles of n equal cells and their width."""
+    low, high = float(ends[0]), float(ends[1])
     width = (high - low) / n
-    return low + width * (np.arange(n) + 0.5), width
+    return low + width * (np.arange(n, dtype=np.float64) + 0.5), width
 
 
 def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the logistic function and the log of its derivative, the Jacobian of the logit scale."""
+    """Return the logistic function and the log of its derivative, the Jacobian of the logit."""
     value = 1.0 / (1.0 + np.exp(-x))
     return value, -np.abs(x) - 2 * np.log1p(np.exp(-np.abs(x)))
 

@@ -165,11 +165,11 @@ def pass_hat_bounds(counts: TaskCounts, k: int, *, ci_prob: float = 0.95) -> Att
 
     Notes
     -----
-    With n attempts, pi_c = E[C(n, c) p^c (1 - p)^(n-c)], c = 0 .. n, is what the data estimate; n is
-    the largest number that half of the tasks reach (at most 16), and tasks with more contribute the
-    hypergeometric probabilities of n of their attempts. The region is the box of Clopper-Pearson
-    intervals for the n + 1 shares, at (1 - ci_prob) / (n + 1) each, at the effective number of
-    tasks where units hold several. The programme: min and max of sum_g w_g p_g^k subject to
+    With n attempts, pi_c = E[C(n, c) p^c (1 - p)^(n-c)], c = 0 .. n, is what the data estimate; n
+    is the largest number that half of the tasks reach (at most 16), and tasks with more contribute
+    the hypergeometric probabilities of n of their attempts. The region is the box of
+    Clopper-Pearson intervals for the n + 1 shares, at (1 - ci_prob) / (n + 1) each, at the
+    effective number of tasks where units hold several. The programme: min and max of sum_g w_g p_g^k subject to
     low_c <= sum_g w_g C(n, c) p_g^c (1 - p_g)^(n-c) <= high_c, w >= 0, sum w = 1, over a grid p_g.
 
     References
@@ -184,7 +184,7 @@ def pass_hat_bounds(counts: TaskCounts, k: int, *, ci_prob: float = 0.95) -> Att
     low, high = _share_region(counts, n, check_fraction(ci_prob, name="ci_prob"))
     p = np.square(np.sin(np.linspace(0, np.pi / 2, _N_GRID)))
     shares = _binomial_shares(p, n)
-    limits = []
+    limits: list[float] = []
     for sign in (1.0, -1.0):
         solved = linprog(
             sign * p**k,
@@ -194,9 +194,10 @@ def pass_hat_bounds(counts: TaskCounts, k: int, *, ci_prob: float = 0.95) -> Att
             b_eq=[1.0],
             method="highs",
         )
-        limits.append(float(np.clip(sign * solved.fun, 0.0, 1.0)) if solved.success else None)
+        if solved.success:
+            limits.append(float(np.clip(sign * solved.fun, 0.0, 1.0)))
     reasons: tuple[str, ...] = ()
-    if limits[0] is None or limits[1] is None:
+    if len(limits) < 2:
         limits = [0.0, 1.0]
         reasons = (
             "successes per task vary less than those of independent attempts can; "

@@ -1,4 +1,4 @@
-"""What the methods on repeated attempts see: how often each task was tried, and how often it went well."""
+"""What the methods on repeated attempts see: attempts and successes of every task."""
 
 from __future__ import annotations
 
@@ -139,7 +139,8 @@ class TaskCounts:
     def unit_sums(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the sums over each unit's tasks of one value a task, shape (n_units,)."""
         index, n_units = _compact(self.unit.astype(np.int64))
-        return np.bincount(index, weights=values, minlength=n_units)
+        sums = np.bincount(index, weights=values, minlength=n_units)
+        return sums.astype(np.float64, copy=False)
 
     def flipped(self) -> TaskCounts:
         """Return the counts with success and failure exchanged."""
@@ -149,7 +150,7 @@ class TaskCounts:
 
 
 def _compact(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
-    """Number the distinct labels from 0 in ascending order; labels of dense numbers cost no sort."""
+    """Return the labels as ranks 0, 1, .. and how many are distinct; dense ones cost no sort."""
     if labels.size == 0:
         return labels, 0
     low, high = int(labels.min()), int(labels.max())

@@ -10,15 +10,17 @@ Two estimands: ``population`` (tasks like these; units of tasks are the sample) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sojourn._validation import check_choice, check_fraction, check_positive_int, generator
-from sojourn.attempts.beta_binomial import fit_beta_binomial, rising_moments
+from sojourn.attempts.beta_binomial import BetaBinomialPosterior, fit_beta_binomial
 from sojourn.attempts.counts import TaskCounts
+from sojourn.attempts.values import attempt_variance, task_values
 from sojourn.estimates import Estimate, Interval, Status
 from sojourn.stats import (
     effective_size,
@@ -35,6 +37,7 @@ FloatArray = npt.NDArray[np.float64]
 Generatable = np.random.Generator | np.random.SeedSequence | int | None
 
 FEW = 10
+_ESTIMANDS = ("population", "same_tasks")
 _METHODS = ("auto", "wilson_effective", "beta_binomial", "bootstrap")
 
 
@@ -69,7 +72,15 @@ def success_rate(
         values=counts.successes / counts.attempts,
         weights=counts.attempts.astype(float),
     )
-    return _estimate(sample, _Settings(estimand, ci_prob, "auto", 0, np.random.default_rng(0)))
+    settings = _Settings(
+        check_choice(estimand, _ESTIMANDS, name="estimand"),
+        check_fraction(ci_prob, name="ci_prob"),
+        "auto",
+        0,
+        generator(0),
+        partial(fit_beta_binomial, counts),
+    )
+    return _estimate(sample, settings)
 
 
 def naive_rate(counts: TaskCounts, *, ci_prob: float = 0.95) -> Estimate:
@@ -184,8 +195,7 @@ def pass_hats(
     the mean of this one and of the beta-binomial posterior's (kind ``wilson_beta_binomial``). The
     two err in opposite ways; the coverage study compares them with the percentile bootstrap.
 
-    ``same_tasks``: the same form with the variance of attempts alone, that is the mean over tasks of
-    E[var(value | p) | c], p given c from the beta-binomial law fitted to all tasks; n_eff is at
+    ``same_tasks``: the same form with the variance of attempts alone (`attempt_variance`), n_eff at
     least the number of disjoint sets of k attempts, since tasks that differ only make it larger.
 
     References
@@ -194,11 +204,12 @@ def pass_hats(
     (pass^k); W. Hoeffding (1956), Ann. Math. Statist. 27, 713-721 (unequal probabilities).
     """
     settings = _Settings(
-        check_choice(estimand, ("population", "same_tasks"), name="estimand"),
+        check_choice(estimand, _ESTIMANDS, name="estimand"),
         check_fraction(ci_prob, name="ci_prob"),
         check_choice(method, _METHODS, name="method"),
         check_positive_int(n_resamples, name="n_resamples"),
         generator(rng),
+        cache(partial(fit_beta_binomial, counts)),
     )
     if estimand == "same_tasks" and method != "auto":
         raise ValueError(f"method {method!r} resamples tasks; same_tasks takes method='auto'")
@@ -252,6 +263,7 @@ class _Settings(NamedTuple):
     method: str
     n_resamples: int
     rng: np.random.Generator
+    law: Callable[[], BetaBinomialPosterior]
 
 
 class _Sample(NamedTuple):
@@ -262,15 +274,6 @@ class _Sample(NamedTuple):
     values: FloatArray
     weights: FloatArray
     n_left_out: int = 0
-
-
-def task_values(successes: npt.ArrayLike, attempts: npt.ArrayLike, k: int) -> FloatArray:
-    """Return C(c, k) / C(n, k) for each task, n >= k: all of k attempts drawn succeeded."""
-    c, n = np.asarray(successes, dtype=float), np.asarray(attempts, dtype=float)
-    values = np.ones(np.broadcast_shapes(c.shape, n.shape))
-    for i in range(k):
-        values *= np.maximum(c - i, 0.0) / (n - i)
-    return values
 
 
 def _sample(counts: TaskCounts, k: int) -> _Sample | None:
@@ -361,17 +364,18 @@ def _population_interval(
         flawed = int(np.count_nonzero(sample.values < 1))
         if min(some, flawed) < FEW:
             method = "blend"
+            side = "above 0" if some <= flawed else "below 1"
             caution = (
-                f"{min(some, flawed)} tasks have a value {'above 0' if some <= flawed else 'below 1'}"
-                f", fewer than {FEW}: the interval leans on a beta-binomial law"
+                f"{min(some, flawed)} tasks have a value {side}, fewer than {FEW}: "
+                "the interval leans on a beta-binomial law"
             )
     if draws is not None:
         tail = (1 - settings.ci_prob) / 2
         low, high = (float(q) for q in np.quantile(draws, (tail, 1 - tail)))
         kind = "bootstrap"
     elif method in ("beta_binomial", "blend"):
-        modelled = fit_beta_binomial(counts).pass_hat(k, ci_prob=settings.ci_prob).interval
-        assert modelled is not None
+        posterior = settings.law()
+        modelled = posterior.interval(posterior.success_moment(k), ci_prob=settings.ci_prob)
         share = 1.0 if method == "beta_binomial" else 0.5
         low = share * min(modelled.low, mean.value) + (1 - share) * low
         high = share * max(modelled.high, mean.value) + (1 - share) * high
@@ -384,15 +388,9 @@ def _population_interval(
 
 def _same_tasks_interval(sample: _Sample, settings: _Settings) -> tuple[float, Interval]:
     counts, k, weights = sample.counts, sample.k, sample.weights
-    total = weights.sum()
-    value = float(np.clip(weights @ sample.values / total, 0.0, 1.0))
-    posterior = fit_beta_binomial(counts)
-    noise = attempt_variance(
-        counts.successes, counts.attempts, k, posterior.posterior_mean(), posterior.posterior_icc()
-    )
-    variance = float(np.square(weights / total) @ noise)
+    value = float(np.clip(weights @ sample.values / weights.sum(), 0.0, 1.0))
     smallest = float(np.sum(counts.attempts // k))
-    size = effective_size(value, variance, smallest, np.inf)
+    size = effective_size(value, attempt_variance(counts, k, weights), smallest, np.inf)
     freedom = max(float(np.sum(counts.attempts - 1)), 1.0)
     bounds = wilson(value, size, t_quantile(settings.ci_prob, freedom))
     interval = Interval(
@@ -402,38 +400,6 @@ def _same_tasks_interval(sample: _Sample, settings: _Settings) -> tuple[float, I
         kind="wilson_within",
     )
     return value, interval
-
-
-def attempt_variance(
-    successes: npt.ArrayLike, attempts: npt.ArrayLike, k: int, mean: float, icc: float
-) -> FloatArray:
-    """Return E[var(C(c, k)/C(n, k) | p) | c]: how a task's value varies when it is run again.
-
-    Notes
-    -----
-    Two sets of k attempts drawn from n share j with hypergeometric probability h_j, so that
-    var(value | p) = sum_j h_j (p^(2k-j) - p^(2k)). Given c, p has mean (m(1-r) + c r)/(1-r + n r)
-    and correlation r/(1 + n r).
-    """
-    from scipy.special import gammaln
-
-    c, n = np.asarray(successes, dtype=float), np.asarray(attempts, dtype=float)
-    centre = (mean * (1 - icc) + c * icc) / (1 - icc + n * icc)
-    spread = icc / (1 + n * icc)
-    moments = rising_moments(centre, spread, 2 * k)
-    variance = np.zeros(n.shape)
-
-    def log_choose(a: FloatArray, b: FloatArray | float) -> FloatArray:
-        return np.asarray(gammaln(a + 1) - gammaln(b + 1.0) - gammaln(a - b + 1))
-
-    whole = log_choose(n, k)
-    for j in range(1, k + 1):
-        possible = n - k >= k - j
-        rest = np.where(possible, n - k, float(k))
-        ways = log_choose(np.asarray(float(k)), j) + log_choose(rest, float(k - j)) - whole
-        share = np.where(possible, np.exp(ways), 0.0)
-        variance += share * (moments[2 * k - j] - moments[2 * k])
-    return variance
 
 
 def _bootstrap_means(counts: TaskCounts, ks: list[int], settings: _Settings) -> FloatArray:
@@ -458,10 +424,9 @@ def _bootstrap_means(counts: TaskCounts, ks: list[int], settings: _Settings) -> 
 
 def _complement(estimate: Estimate) -> Estimate:
     """Return one minus the estimate."""
-    if estimate.value is None:
-        return estimate
     interval = estimate.interval
-    assert interval is not None
+    if estimate.value is None or interval is None:
+        return estimate
     return Estimate(
         value=1.0 - estimate.value,
         interval=Interval(

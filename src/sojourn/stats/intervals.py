@@ -2,7 +2,7 @@
 
 The idea: a mean of grouped 0/1 outcomes is as uncertain as a proportion of `n_eff` independent
 ones, n_eff = m (1 - m) / se^2. Wilson's interval at that size keeps what makes it good at the
-edges (it lies inside [0, 1] and has a width at 0 and 1), and a t quantile pays for the estimated se.
+edges (it lies inside [0, 1] and has a width at 0 and 1), and a t quantile pays for estimating se.
 Everything here takes plain arrays that broadcast, so that a study evaluates a million intervals
 with the code that the estimators use. Nothing here knows of tasks or attempts.
 """
@@ -51,14 +51,14 @@ class RatioMean(NamedTuple):
 
 
 def normal_quantile(ci_prob: float) -> float:
-    """Return z with P(\\|Z\\| < z) = ci_prob."""
+    """Return z with P(-z < Z < z) = ci_prob."""
     from scipy.special import ndtri
 
     return float(ndtri(0.5 + check_fraction(ci_prob, name="ci_prob") / 2))
 
 
 def t_quantile(ci_prob: float, df: npt.ArrayLike) -> FloatArray:
-    """Return t with P(\\|T\\| < t) = ci_prob for Student's T with `df` degrees of freedom."""
+    """Return t with P(-t < T < t) = ci_prob for Student's T with `df` degrees of freedom."""
     from scipy.special import stdtrit
 
     tail = 0.5 + check_fraction(ci_prob, name="ci_prob") / 2
@@ -213,4 +213,5 @@ def weighted_quantiles(
     ordered = values[order]
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))
     w = np.add.reduceat(weights[order], first) / weights.sum()
-    return np.interp(np.asarray(probabilities, dtype=float), np.cumsum(w) - w / 2, ordered[first])
+    levels = np.asarray(probabilities, dtype=float)
+    return np.asarray(np.interp(levels, np.cumsum(w) - w / 2, ordered[first]), dtype=float)

@@ -27,7 +27,7 @@ class Dispersion(NamedTuple):
 def monte_carlo_p(observed: float, draws: FloatArray) -> float:
     """Return (1 + #{draws >= observed}) / (draws + 1), exact for exchangeable draws.
 
-    Ties count against the observed value; a relative slack of 1e-9 keeps equal sums of floats equal.
+    Ties count against the observed value; a relative slack of 1e-9 keeps equal float sums equal.
     """
     slack = 1e-9 * max(1.0, abs(observed))
     return float((1 + np.count_nonzero(draws >= observed - slack)) / (draws.size + 1))
@@ -68,7 +68,7 @@ def permuted_dispersion(
         squares = _dealt_squares(attempts, total, n_resamples, rng)
     else:
         squares = _matched_squares(attempts, total, n_resamples, rng)
-    return squares / (p * (1 - p))
+    return np.asarray(squares / (p * (1 - p)), dtype=float)
 
 
 def _dealt_squares(
