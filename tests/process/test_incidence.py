@@ -362,6 +362,25 @@ def test_times_without_cuts_are_those_of_the_sample(rng: np.random.Generator) ->
     assert half == pytest.approx(2.0096 * sem, rel=4 / math.sqrt(2 * 999))
 
 
+def test_few_tasks_with_a_success_make_its_time_inconclusive() -> None:
+    fit = fit_incidence([4] * 20 + [2] * 20, [1] * 3 + [2] * 37, np.arange(40), rng=0)
+    assert fit.restricted_mean.status is Status.SUPPORTED
+    assert fit.given_success.restricted_mean.value == 4
+    assert fit.given_success.restricted_mean.status is Status.INCONCLUSIVE
+    assert "only 3 tasks" in fit.given_success.median.reasons[0]
+
+
+def test_mean_is_doubtful_where_early_cuts_leave_few_at_risk() -> None:
+    duration = [2] * 20 + [5] * 40 + list(range(6, 40, 4))
+    event = [1] * 20 + [0] * 40 + [2] * 9
+    fit = fit_incidence(duration, event, np.arange(69), rng=0)
+    assert fit.restricted_mean.status is Status.INCONCLUSIVE
+    assert "of the mean" in fit.restricted_mean.reasons[0]
+    # Without cuts the same tail is a plain mean of all runs.
+    whole = fit_incidence(duration, np.ones(69), np.arange(69), rng=0)
+    assert whole.restricted_mean.status is Status.SUPPORTED
+
+
 def test_quantile_not_reached_is_withheld() -> None:
     fit = fit_incidence([1] * 12 + [5] * 28, [1] * 12 + [0] * 28, np.arange(40), rng=0)
     assert fit.median.status is Status.WITHHELD
@@ -441,6 +460,27 @@ def test_support_goes_on_where_all_runs_under_the_low_limit_have_ended() -> None
     fit = fit_incidence(duration, unit % 2 + 1, unit, stratum=limit, rng=0, n_resamples=50)
     assert fit.n_censored == 0
     assert fit.supported_to > 3
+
+
+def test_many_limits_are_grouped_and_said_so(rng: np.random.Generator) -> None:
+    runs = limited(rng, 60, informative=False)
+    n = runs["unit"].size
+    fit = fit_incidence(
+        runs["duration"], runs["event"], runs["unit"], stratum=np.arange(n), rng=0, n_resamples=20
+    )
+    assert [limit for limit, _ in fit.by_stratum] == list(range(0, n, n // 20))
+    assert [part.n_runs for _, part in fit.by_stratum] == [n // 20] * 20
+    assert any("240 different step limits" in reason for reason in fit.reasons)
+
+
+def test_no_declared_limit_is_the_highest(rng: np.random.Generator) -> None:
+    runs = limited(rng, 40, informative=False)
+    named = fit_incidence(**runs, rng=0, n_resamples=50)
+    runs["stratum"] = np.where(runs["stratum"] == 10, -1, 4)
+    open_ended = fit_incidence(**runs, rng=0, n_resamples=50)
+    assert [limit for limit, _ in open_ended.by_stratum] == [4, -1]
+    assert open_ended.limit_check == named.limit_check
+    assert np.array_equal(open_ended.success.value, named.success.value)
 
 
 def test_limit_check_finds_informative_limits_and_only_those() -> None:

@@ -16,18 +16,33 @@ import numpy.typing as npt
 
 from sojourn.sequences import CENSORED, FAILURE
 
-__all__ = ["MAX_STEPS", "Cells", "Curves", "Runs", "check_runs", "curves", "make_cells", "resample"]
+__all__ = [
+    "MAX_LIMITS",
+    "MAX_STEPS",
+    "Cells",
+    "Curves",
+    "Runs",
+    "check_runs",
+    "curves",
+    "knot_of_step",
+    "make_cells",
+    "resample",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MAX_STEPS = 100_000
+MAX_LIMITS = 20
 _BLOCK = 64
 _MAX_CELLS = 50_000_000
 
 
 class Runs(NamedTuple):
-    """Checked runs: units and strata numbered from 0, durations no longer than `MAX_STEPS`."""
+    """Checked runs: units and strata numbered from 0, durations no longer than `MAX_STEPS`.
+
+    Strata are in the order of their limits, "none declared" (-1) last.
+    """
 
     duration: Ints
     event: npt.NDArray[np.int8]
@@ -36,6 +51,7 @@ class Runs(NamedTuple):
     stratum: Ints
     limits: tuple[int, ...]
     n_shortened: int
+    n_limits: int
 
 
 class Cells(NamedTuple):
@@ -103,16 +119,37 @@ def check_runs(
         raise ValueError("event must be 0 (censored), 1 (success) or 2 (failure)")
     longer = steps > MAX_STEPS
     names, unit_index = np.unique(units, return_inverse=True)
-    limits, stratum_index = np.unique(np.maximum(codes, -1), return_inverse=True)
+    stratum_index, limits, n_limits = _strata(codes)
     return Runs(
         duration=np.minimum(steps, MAX_STEPS),
         event=np.where(longer, CENSORED, ends).astype(np.int8),
         unit=unit_index.astype(np.int64),
         n_units=names.size,
-        stratum=stratum_index.astype(np.int64),
-        limits=tuple(int(limit) for limit in limits),
+        stratum=stratum_index,
+        limits=limits,
         n_shortened=int(longer.sum()),
+        n_limits=n_limits,
     )
+
+
+def _strata(codes: Ints) -> tuple[Ints, tuple[int, ...], int]:
+    """Give the limits numbers in rising order; past `MAX_LIMITS` neighbours share a stratum.
+
+    A merged stratum is named by its lowest limit. Returns number of each run, limits of the
+    strata, and how many different limits there were.
+    """
+    none = np.iinfo(np.int64).max
+    limits, index, counts = np.unique(
+        np.where(codes < 0, none, codes), return_inverse=True, return_counts=True
+    )
+    n_limits = limits.size
+    if n_limits > MAX_LIMITS:
+        before = np.cumsum(counts) - counts
+        group = before * MAX_LIMITS // codes.size
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        limits, index = limits[first], (np.searchsorted(first, index, side="right") - 1)
+    named = tuple(-1 if limit == none else int(limit) for limit in limits)
+    return index.astype(np.int64), named, n_limits
 
 
 def make_cells(runs: Runs) -> Cells:
@@ -130,6 +167,11 @@ def make_cells(runs: Runs) -> Cells:
         row_cell=(keys % n_cells).astype(np.int64),
         row_count=counts.astype(np.float64),
     )
+
+
+def knot_of_step(knots: Ints, horizon: int) -> Ints:
+    """Return for d = 0 .. horizon the place of the last knot that is not after d."""
+    return np.searchsorted(knots, np.arange(horizon + 1), side="right") - 1
 
 
 def curves(cells: Cells) -> tuple[Curves, Floats]:

@@ -114,10 +114,8 @@ def check_limits(runs: Runs, n_permutations: int, rng: np.random.Generator) -> L
     """
     from sojourn.process._incidence_kernels import permuted_scores
 
-    # A negative code stands for no declared limit and is the highest.
-    limits = np.array([np.inf if limit < 0 else limit for limit in runs.limits])
-    rank = np.argsort(np.argsort(limits)).astype(np.float64)[runs.stratum]
-    up_to = int(min(limits.min(), runs.duration.max()))
+    rank = runs.stratum.astype(np.float64)
+    up_to = min(runs.limits[0], int(runs.duration.max()))
     seen, expected = _scores(runs, up_to)
     label, score, offsets = _permutable(runs, rank, seen - expected)
     drawn = np.empty((n_permutations + 1, 2))

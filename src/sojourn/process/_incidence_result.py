@@ -73,8 +73,8 @@ class Incidence:
         Whether limits are informative; None under one limit.
     """
 
-    success: ReliabilityCurve
-    failure: ReliabilityCurve
+    success: ReliabilityCurve = field(repr=False)
+    failure: ReliabilityCurve = field(repr=False)
     simultaneous: SimultaneousBands = field(repr=False)
     still_running: Floats = field(repr=False)
     at_risk: Ints = field(repr=False)
@@ -102,8 +102,9 @@ class Incidence:
     support_reason: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("still_running", "at_risk", "units_at_risk"):
-            getattr(self, name).flags.writeable = False
+        bands = (*self.simultaneous.success, *self.simultaneous.failure, *self.worst_best)
+        for array in (self.still_running, self.at_risk, self.units_at_risk, *bands):
+            array.flags.writeable = False
 
     def point(self, d: int, *, outcome: str = "success") -> Estimate:
         """Return P(success within d steps), or of failure, as an estimate.
