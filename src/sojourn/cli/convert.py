@@ -30,6 +30,13 @@ def command(
     columns: Columns = None,
     scorer: Scorer = None,
     outcomes: Outcomes = None,
+    digests: Annotated[
+        bool,
+        typer.Option(
+            "--digests/--no-digests",
+            help="Keep a 64-bit hash of each action, which finds identical attempts.",
+        ),
+    ] = True,
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
@@ -47,7 +54,7 @@ def command(
         strict=strict,
         quiet=quiet,
     )
-    write_corpus(corpus, output)
+    write_corpus(corpus if digests else corpus.without_digests(), output)
     typer.echo(f"wrote {output}: {len(corpus)} runs, {corpus.steps.size} steps")
     if corpus.skipped and not quiet:
         n = sum(item.count for item in corpus.skipped)

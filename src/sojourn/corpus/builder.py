@@ -213,8 +213,7 @@ class CorpusBuilder:
             Skipped(source=source, reason=reason, what=what, count=count)
             for (source, reason, what), count in self._skipped.items()
         )
-        columns = {name: getattr(corpus, name) for name in TraceCorpus.__slots__}
-        return TraceCorpus(**{**columns, "skipped": skipped})
+        return corpus.replace(skipped=skipped)
 
     def _assemble(self) -> TraceCorpus:
         dtypes: dict[str, Any] = {**INT_COLUMNS, "score": np.float64}

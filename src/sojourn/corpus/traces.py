@@ -213,6 +213,14 @@ class TraceCorpus:
             skipped=self.skipped,
         )
 
+    def replace(self, **columns: Any) -> TraceCorpus:
+        """Return the corpus with some of its attributes exchanged."""
+        return TraceCorpus(**{name: getattr(self, name) for name in self.__slots__} | columns)
+
+    def without_digests(self) -> TraceCorpus:
+        """Return the corpus without the hashes of actions, from which short texts can be guessed."""
+        return self.replace(digests=None)
+
     def groups(
         self, by: Sequence[str] = DEFAULT_GROUPING
     ) -> list[tuple[Group, npt.NDArray[np.intp]]]:
