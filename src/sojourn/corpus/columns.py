@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sojourn._validation import frozen_array
 from sojourn.records import Actor, Step, StepKind
 
-__all__ = ["ACTORS", "STEP_KINDS", "Categorical", "Interner", "StepTypes"]
+__all__ = ["ACTORS", "STEP_KINDS", "Categorical", "Interner", "StepTypes", "distinct"]
 
 ACTORS: tuple[Actor, ...] = tuple(Actor)
 STEP_KINDS: tuple[StepKind, ...] = tuple(StepKind)
@@ -185,3 +185,14 @@ def step_key(step: Step) -> tuple[str, int, int, int, int]:
     """Return the row of `StepTypes` that a step belongs to."""
     ok = -1 if step.ok is None else int(step.ok)
     return (step.name, _ACTOR_CODE[step.actor], _KIND_CODE[step.kind], ok, step.n_calls)
+
+
+def distinct(code: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """As ``np.unique`` with the inverse, but hashed and in order of first sight.
+
+    An order of magnitude faster than sorting where values are few.
+    """
+    import pyarrow as pa
+
+    encoded = pa.array(code).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sojourn._files import replacing
 from sojourn.corpus.builder import TraceBatch
-from sojourn.corpus.columns import ACTORS, STEP_KINDS, Categorical, StepTypes
+from sojourn.corpus.columns import ACTORS, STEP_KINDS, Categorical, StepTypes, distinct
 from sojourn.corpus.traces import ENDS, LABEL_COLUMNS, LIMIT_KINDS, OUTCOMES, TraceCorpus
 from sojourn.errors import ReaderError
 from sojourn.records import Skipped
@@ -220,20 +220,12 @@ def _step_codes(flat: dict[str, Any]) -> tuple[npt.NDArray[np.int32], StepTypes]
     code = name.codes.astype(np.int64)
     for part, size in zip(parts, sizes, strict=True):
         code = code * size + part + (part is ok)
-    distinct, steps = _distinct(code)
+    combinations, steps = distinct(code)
     keys = []
-    for value in distinct.tolist():
+    for value in combinations.tolist():
         rest, n_calls = divmod(value, 2**16)
         rest, ok_code = divmod(rest, 3)
         rest, kind = divmod(rest, len(STEP_KINDS))
         name_code, actor = divmod(rest, len(ACTORS))
         keys.append((name.values[name_code], actor, kind, ok_code - 1, n_calls))
     return steps.astype(np.int32), StepTypes.from_keys(keys)
-
-
-def _distinct(code: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
-    """As ``np.unique`` with the inverse, but hashed: an order of magnitude faster on few values."""
-    import pyarrow as pa
-
-    encoded = pa.array(code).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()

@@ -1,0 +1,449 @@
+"""What a row of our own formats means: names of fields, their synonyms, and their values.
+
+Own JSON lines, CSV and Parquet tables differ only in how a row's texts are found. From there all go
+one way: a column is codes into its distinct texts, each distinct text is understood once, and the
+rest is arithmetic on whole columns. No Python object is made for a row. A row that cannot be
+understood carries the number of the reason; values are never guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.corpus import Categorical, StepTypes, TraceBatch
+from sojourn.corpus.columns import ACTORS, STEP_KINDS
+from sojourn.corpus.traces import ENDS, LIMIT_KINDS, OUTCOMES
+from sojourn.errors import ReaderError
+from sojourn.records import End, Outcome, Skipped
+
+__all__ = [
+    "BAD_SCORE",
+    "NESTED",
+    "NOT_A_VERDICT",
+    "OUTCOME_NAMES",
+    "REASONS",
+    "RUN_FIELDS",
+    "STEP_FIELDS",
+    "TASK_NAMES",
+    "UNPLACED",
+    "WRONG_COUNT",
+    "Complaints",
+    "Rows",
+    "Texts",
+    "blame",
+    "check_mapping",
+    "column_of",
+    "decode_texts",
+    "outcome_is_no_verdict",
+    "run_batch",
+    "shown",
+    "understand",
+]
+
+NOT_A_VERDICT = (
+    "score is the only verdict, and holds numbers other than 0 and 1; "
+    "say which runs succeeded in a field of its own and name it with --map outcome=COLUMN"
+)
+WRONG_COUNT = "n_steps is not the number of steps given"
+INTS = ("task_repeat", "position", "step_limit", "n_steps")
+LABELS = ("task_set", "agent", "model", "cluster", "session_id", "job_id")
+RUN_FIELDS = ("task_id", "outcome", "end", "limit_kind", "score", *INTS, *LABELS)
+STEP_FIELDS = ("step", "name", "kind", "actor", "ok", "n_calls")
+
+# Synonyms in the order in which they are believed; two of one rank in one table are ambiguous.
+SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "task_id": (("question_id", "instance_id"), ("id",)),
+    "outcome": (("success", "passed", "resolved", "correct"), ("y",)),
+    "task_repeat": (("trial", "epoch", "attempt"),),
+    "session_id": (("session",),),
+    "position": (("t",),),
+}
+TASK_NAMES = frozenset({"task_id", *(name for rank in SYNONYMS["task_id"] for name in rank)})
+OUTCOME_NAMES = frozenset({"outcome", *SYNONYMS["outcome"][0]})
+
+_NOTHING = frozenset({"", "nan", "null", "none", "na", "n/a"})
+_TRUTH = {"true": 1, "false": 0}
+_MISSING = -1
+_BAD = -2
+_MAX_SHOWN = 30
+
+
+class Texts(NamedTuple):
+    """A column as codes into its distinct texts; the code is -1 where there is none."""
+
+    codes: npt.NDArray[np.int32]
+    values: Sequence[str | None]
+
+
+def shown(names: Sequence[str]) -> str:
+    """Return names for an error message: none longer than 40 characters, at most 30 of them."""
+    listed = ", ".join(repr(name[:40]) for name in names[:_MAX_SHOWN])
+    return listed + (f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else "")
+
+
+def column_of(
+    names: Sequence[str], mapping: Mapping[str, str], *, source: str, folded: bool = False
+) -> dict[str, int]:
+    """Find the column of each of our fields.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns that are there.
+    mapping : mapping of str to str
+        Our field -> its column, as the user says; it goes before any synonym.
+    source : str
+        The file, for messages.
+    folded : bool
+        Whether letter case and outer blanks in `names` are of no account.
+
+    Returns
+    -------
+    dict of str to int
+        Field -> index into `names`. ``outcome`` shares the column of ``score`` where there is no
+        other verdict.
+
+    Raises
+    ------
+    ReaderError
+        If the mapping names a field or a column that does not exist, or two columns could be one
+        field.
+    """
+    check_mapping(mapping)
+    prefix = f"{source}: " if source else ""
+    plain = [name.strip().casefold() if folded else name for name in names]
+    found = _mapped(names, plain, mapping, source=source)
+    taken = set(found.values())
+    for name in (*RUN_FIELDS, *STEP_FIELDS):
+        if name in found:
+            continue
+        for rank in ((name,), *SYNONYMS.get(name, ())):
+            places = [i for i, text in enumerate(plain) if text in rank and i not in taken]
+            if len(places) > 1:
+                both = " and ".join(repr(names[i]) for i in places[:3])
+                raise ReaderError(
+                    f"{prefix}columns {both} could each be {name}; "
+                    f"choose one with --map {name}=COLUMN"
+                )
+            if places:
+                found[name] = places[0]
+                break
+    if "session_id" not in found and "position" in found and plain[found["position"]] == "t":
+        del found["position"]  # without a session, t is somebody's clock
+    if "outcome" not in found and "score" in found:
+        found["outcome"] = found["score"]
+    return found
+
+
+def check_mapping(mapping: Mapping[str, str]) -> None:
+    """Raise ReaderError if a mapping names a field that we do not have."""
+    known = (*RUN_FIELDS, *STEP_FIELDS)
+    for name, column in mapping.items():
+        if name not in known:
+            raise ReaderError(
+                f"--map {name}={column}: {name!r} is no field; they are {', '.join(known)}"
+            )
+
+
+def _mapped(
+    names: Sequence[str], plain: Sequence[str], mapping: Mapping[str, str], *, source: str
+) -> dict[str, int]:
+    found = {}
+    for name, column in mapping.items():
+        places = [i for i, text in enumerate(names) if text == column] or [
+            i for i, text in enumerate(plain) if text == column.strip().casefold()
+        ]
+        if len(places) != 1:
+            fault = "there is no such column" if not places else "several columns have that name"
+            raise ReaderError(
+                f"{source}: --map {name}={column}: {fault}; the columns are {shown(names)}"
+            )
+        found[name] = places[0]
+    return found
+
+
+def decode_texts(values: Sequence[bytes | None]) -> tuple[list[str | None], list[int]]:
+    """Return distinct texts without outer blanks, and which of them were not UTF-8.
+
+    A byte that is none is written as an escape, so that two such labels stay two labels.
+    """
+    texts: list[str | None] = []
+    broken = []
+    for position, value in enumerate(values):
+        if value is None:
+            texts.append(None)
+            continue
+        try:
+            texts.append(value.decode("utf-8").strip())
+        except UnicodeDecodeError:
+            texts.append(value.decode("utf-8", "backslashreplace").strip())
+            broken.append(position)
+    return texts, broken
+
+
+def _outcome(text: str) -> int:
+    plain = text.casefold()
+    if plain in OUTCOMES:
+        return OUTCOMES.index(Outcome(plain))
+    truth = _flag(plain)
+    return truth if truth < 0 else OUTCOMES.index((Outcome.FAILURE, Outcome.SUCCESS)[truth])
+
+
+def _flag(text: str) -> int:
+    plain = text.casefold()
+    if plain in _NOTHING:
+        return _MISSING
+    if plain in _TRUTH:
+        return _TRUTH[plain]
+    number = _float(plain)
+    return int(number) if number in (0.0, 1.0) else _BAD
+
+
+def _float(text: str) -> float | None:
+    """Return the number in a text, None where there is none; underscores are no numbers of ours."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def _whole(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    if text.casefold() in _NOTHING:
+        return _MISSING
+    number = _float(text)
+    if number is None or not 0 <= number < 2**31 or number != int(number):
+        return _BAD
+    return int(number)
+
+
+def _member(members: Sequence[str]) -> Callable[[str], int]:
+    codes = {str(member): code for code, member in enumerate(members)}
+
+    def parse(text: str) -> int:
+        plain = text.casefold()
+        return _MISSING if plain in _NOTHING else codes.get(plain, _BAD)
+
+    return parse
+
+
+_WHOLE = "is not a whole number from 0 to 2**31 - 1"
+# Field -> how its text is understood, and what is said of a text that cannot be.
+_PARSERS: dict[str, tuple[Callable[[str], int], str]] = {
+    "outcome": (_outcome, f"is none of {', '.join(OUTCOMES)}, true, false, 1, 0"),
+    "end": (_member(ENDS), f"is none of {', '.join(ENDS)}"),
+    "limit_kind": (_member(LIMIT_KINDS), f"is none of {', '.join(LIMIT_KINDS)}"),
+    **dict.fromkeys(INTS, (_whole, _WHOLE)),
+    "kind": (_member(STEP_KINDS), f"is none of {', '.join(STEP_KINDS)}"),
+    "actor": (_member(ACTORS), f"is none of {', '.join(ACTORS)}"),
+    "ok": (_flag, "is none of true, false, 1, 0"),
+    "n_calls": (_whole, _WHOLE),
+}
+NESTED = "a list or an object stands where a plain value is needed"
+BAD_SCORE = "score is no number and was left out"
+_NO_TASK = "task_id is missing"
+_NOT_LIMIT = "limit_kind is given, but end is not limit"
+REASONS: tuple[str, ...] = (
+    "",
+    _NO_TASK,
+    _NOT_LIMIT,
+    NESTED,
+    WRONG_COUNT,
+    *(f"{name} {fault}" for name, (_, fault) in _PARSERS.items()),
+)
+_REASON = {reason: code for code, reason in enumerate(REASONS)}
+# What a run is when its row does not say.
+_UNSAID = {"outcome": OUTCOMES.index(Outcome.UNSCORED), "end": ENDS.index(End.UNKNOWN)}
+# Without these nobody can say which run a row belongs to.
+UNPLACED = (_REASON[_NO_TASK], _REASON[f"task_repeat {_WHOLE}"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows of a table, understood.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    reason : ndarray of shape (n_rows,), int8
+        Index into `REASONS`; 0 for a row that is sound.
+    numbers : dict of str to ndarray of shape (n_rows,)
+        Codes and whole numbers, -1 where none is given; ``score`` and ``step``, NaN where none is.
+    labels : dict of str to Categorical
+        The labels; an empty text is none.
+    n_bad_scores : int
+        Scores that are no numbers and were left out.
+    """
+
+    n_rows: int
+    reason: npt.NDArray[np.int8]
+    numbers: dict[str, npt.NDArray[Any]]
+    labels: dict[str, Categorical]
+    n_bad_scores: int = 0
+
+
+def understand(texts: Mapping[str, Texts], n_rows: int) -> Rows:
+    """Give the texts of rows their meaning.
+
+    Parameters
+    ----------
+    texts : mapping of str to Texts
+        Field -> its column of `n_rows` texts; absent fields take their default.
+    n_rows : int
+        Number of rows.
+    """
+    reason = np.zeros(n_rows, np.int8)
+    numbers: dict[str, npt.NDArray[Any]] = {}
+    labels = {name: _labels(texts[name]) for name in ("task_id", *LABELS, "name") if name in texts}
+    if "task_id" in labels:
+        _blame(reason, labels["task_id"].codes < 0, _NO_TASK)
+    else:
+        reason[:] = _REASON[_NO_TASK]
+    for name, (parse, fault) in _PARSERS.items():
+        if name in texts:
+            numbers[name] = _numbers(texts[name], parse, _MISSING, np.int32)
+            _blame(reason, numbers[name] == _BAD, f"{name} {fault}")
+    n_bad_scores = 0
+    for name in ("score", "step"):
+        if name in texts:
+            numbers[name] = _numbers(texts[name], _real, math.nan, np.float64)
+            bad = np.isinf(numbers[name])
+            n_bad_scores += int(bad.sum()) if name == "score" else 0
+            numbers[name][bad] = np.nan
+    if "limit_kind" in numbers:
+        _settle_limits(reason, numbers, n_rows)
+    return Rows(
+        n_rows=n_rows, reason=reason, numbers=numbers, labels=labels, n_bad_scores=n_bad_scores
+    )
+
+
+def outcome_is_no_verdict(rows: Rows) -> bool:
+    """Return whether an outcome stands there that is none of those we know."""
+    return bool((rows.numbers["outcome"] == _BAD).any())
+
+
+def _settle_limits(
+    reason: npt.NDArray[np.int8], numbers: dict[str, npt.NDArray[Any]], n_rows: int
+) -> None:
+    """Take a kind of limit to say that a limit ended the run, unless `end` says otherwise."""
+    end = numbers.get("end", np.full(n_rows, _MISSING, np.int32))
+    limited = numbers["limit_kind"] >= 0
+    numbers["end"] = np.where(limited & (end == _MISSING), ENDS.index(End.LIMIT), end)
+    _blame(reason, limited & (numbers["end"] != ENDS.index(End.LIMIT)), _NOT_LIMIT)
+
+
+def blame(rows: Rows, bad: npt.NDArray[np.bool_], reason: str) -> None:
+    """Note one of `REASONS` for rows that had none so far."""
+    _blame(rows.reason, bad, reason)
+
+
+def _blame(reason: npt.NDArray[np.int8], bad: npt.NDArray[np.bool_], text: str) -> None:
+    reason[bad & (reason == 0)] = _REASON[text]
+
+
+def _numbers(
+    texts: Texts, parse: Callable[[str], Any], missing: float, dtype: npt.DTypeLike
+) -> npt.NDArray[Any]:
+    understood = [missing if text is None else parse(text) for text in texts.values]
+    table: npt.NDArray[Any] = np.array([*understood, missing], dtype)
+    return table[texts.codes]
+
+
+def _real(text: str) -> float:
+    """Return a number, NaN for none; infinity stands for a text that is no number."""
+    if text.casefold() in _NOTHING:
+        return math.nan
+    number = _float(text)
+    if number is None:
+        return math.inf
+    return number if math.isfinite(number) else math.nan
+
+
+def _labels(texts: Texts) -> Categorical:
+    codes = [code if text else -1 for code, text in enumerate(texts.values)]
+    table = np.array([*codes, -1], np.int32)
+    return Categorical(codes=table[texts.codes], values=tuple(text or "" for text in texts.values))
+
+
+@dataclass(slots=True)
+class Complaints:
+    """Counts what was left out, by reason, with the first place of each."""
+
+    source: str
+    unit: str = "row"
+    _found: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+
+    def add(self, reason: str, *, count: int = 1, what: str = "run", place: int = 0) -> None:
+        """Count one kind of fault; `place` is the row or line of the first, 0 where it has none."""
+        entry = self._found.setdefault((reason, what), [0, place])
+        entry[0] += count
+
+    def add_rows(self, reason: npt.NDArray[np.int8], places: npt.NDArray[np.int64]) -> None:
+        """Count the rows that carry a reason."""
+        for code in np.unique(reason[reason > 0]).tolist():
+            rows = np.flatnonzero(reason == code)
+            self.add(REASONS[code], count=rows.size, place=int(places[rows[0]]))
+
+    def items(self) -> Iterator[Skipped]:
+        """Yield what was counted."""
+        for (reason, what), (count, place) in self._found.items():
+            first = f" (the first in {self.unit} {place})" if place else ""
+            yield Skipped(
+                source=self.source, reason=f"{reason}{first}", count=int(count), what=what
+            )
+
+
+def run_batch(
+    rows: Rows,
+    keep: npt.NDArray[np.bool_],
+    *,
+    source_type: str,
+    source_uri: str,
+    steps: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], StepTypes] | None = None,
+) -> TraceBatch:
+    """Return the runs of a table with a run a row.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    keep : ndarray of shape (n_rows,), bool
+        Which of them are runs.
+    source_type, source_uri : str
+        The format and the file.
+    steps : tuple of (offsets, steps, step_types), optional
+        The steps of the kept runs.
+    """
+    n_runs = int(keep.sum())
+    numbers = {
+        name: values[keep]
+        for name, values in rows.numbers.items()
+        if name in RUN_FIELDS and values.size
+    }
+    for name, default in _UNSAID.items():
+        if name in numbers:
+            numbers[name] = np.where(numbers[name] < 0, default, numbers[name])
+    labels = {
+        name: column.select(np.flatnonzero(keep))
+        for name, column in rows.labels.items()
+        if name != "name"
+    }
+    labels["source_type"] = Categorical.constant(source_type, n_runs)
+    labels["source_uri"] = Categorical.constant(source_uri, n_runs)
+    offsets, codes, types = steps if steps is not None else (None, None, None)
+    return TraceBatch(
+        n_runs=n_runs,
+        numbers=numbers,
+        labels=labels,
+        offsets=offsets,
+        steps=codes,
+        step_types=types,
+    )

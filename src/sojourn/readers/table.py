@@ -1,0 +1,394 @@
+"""Tables of our own: CSV, TSV and Parquet, with a run a row or a step a row.
+
+Columns go by our names or their synonyms; ``--map task_id=question`` names the rest. A table with
+the columns ``step`` and ``name`` has a step a row, every other one a run a row. Texts are taken as
+they stand, so that the task ``007`` stays apart from ``7``. pyarrow does the reading, in batches.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.corpus import TraceBatch
+from sojourn.corpus.parquet import is_canonical
+from sojourn.errors import EmptySourceError, ReaderError
+from sojourn.readers._json import HEAD_BYTES, read_head
+from sojourn.readers._rows import (
+    BAD_SCORE,
+    NOT_A_VERDICT,
+    OUTCOME_NAMES,
+    STEP_FIELDS,
+    TASK_NAMES,
+    Complaints,
+    Texts,
+    column_of,
+    decode_texts,
+    outcome_is_no_verdict,
+    run_batch,
+    shown,
+    understand,
+)
+from sojourn.readers._step_rows import StepRows
+from sojourn.readers.base import ReadOptions, Record
+
+__all__ = ["TableReader"]
+
+_MAGIC = b"PAR1"
+_DELIMITERS = (",", "\t", ";", "|")
+_BLOCK_BYTES = 1 << 24
+_PARQUET_ROWS = 1 << 16
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_MAX_UNUSED = 50
+
+
+class TableReader:
+    """Reads CSV, TSV and Parquet tables."""
+
+    name = "table"
+    description = "CSV, TSV or Parquet: a run a row, or a step a row (--map FIELD=COLUMN)"
+    carries = "outcome, steps, attempts"
+
+    def claims(self, source: Path, head: bytes) -> bool:
+        """Return whether the file is Parquet of another hand, or has a table's name or header."""
+        if head.startswith(_MAGIC):
+            return not is_canonical(source)
+        text = head.lstrip()
+        if not text or text[:1] in b"[{":
+            return False
+        if source.suffix.lower() in (".csv", ".tsv"):
+            return True
+        if b"\0" in head:
+            return False
+        names = {name.strip().casefold() for name in _header(head).names}
+        return bool(names & TASK_NAMES) and bool(names & OUTCOME_NAMES)
+
+    def siblings(self, source: Path) -> Iterable[Path]:
+        """Return nothing: a table stands alone."""
+        return ()
+
+    def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
+        """Yield batches of runs."""
+        with source.open("rb") as file:
+            is_parquet = file.read(len(_MAGIC)) == _MAGIC
+        table = _ParquetTable(source) if is_parquet else _CsvTable(source)
+        columns = column_of(table.names, options.columns, source=source.name, folded=True)
+        _check_columns(table.names, columns, source)
+        by_step = {"step", "name"} <= columns.keys()
+        if not by_step:
+            for name in STEP_FIELDS:
+                columns.pop(name, None)
+        complaints = Complaints(str(source))
+        _note_unused(table.names, columns, complaints)
+        if by_step:
+            yield from _read_steps(table, columns, complaints, source)
+        else:
+            yield from _read_runs(table, columns, complaints, source)
+        yield from complaints.items()
+
+
+def _check_columns(names: list[str], columns: Mapping[str, int], source: Path) -> None:
+    if "task_id" not in columns and {"session_id", "position"} <= columns.keys():
+        raise ReaderError(
+            f"{source.name}: this is a table of sessions (session_id and position, no task_id), "
+            "which the readers of runs cannot take"
+        )
+    for name in ("task_id", "outcome"):
+        if name not in columns:
+            raise ReaderError(
+                f"{source.name}: no column is {name}; the columns are {shown(names)}; "
+                f"name it with --map {name}=COLUMN"
+            )
+
+
+def _note_unused(names: list[str], columns: Mapping[str, int], complaints: Complaints) -> None:
+    unused = [names[i] for i in range(len(names)) if i not in set(columns.values())]
+    for name in unused[:_MAX_UNUSED]:
+        complaints.add(f"the column {name[:40]!r} was not used", what="key")
+    if len(unused) > _MAX_UNUSED:
+        complaints.add("more columns were not used", count=len(unused) - _MAX_UNUSED, what="key")
+
+
+def _read_runs(
+    table: _Table, columns: dict[str, int], complaints: Complaints, source: Path
+) -> Iterator[TraceBatch]:
+    # A score is a verdict only if all of the column says so: nothing is given out before.
+    from_score = columns["outcome"] == columns.get("score")
+    held = []
+    for frame in table.frames(columns, complaints):
+        rows = understand(frame.texts, frame.n_rows)
+        if from_score and outcome_is_no_verdict(rows):
+            raise ReaderError(f"{source.name}: {NOT_A_VERDICT}")
+        complaints.add_rows(rows.reason, frame.places)
+        if rows.n_bad_scores:
+            complaints.add(BAD_SCORE, count=rows.n_bad_scores, what="key")
+        batch = run_batch(
+            rows, rows.reason == 0, source_type=TableReader.name, source_uri=str(source)
+        )
+        if from_score:
+            held.append(batch)
+        else:
+            yield batch
+    yield from held
+
+
+def _read_steps(
+    table: _Table, columns: dict[str, int], complaints: Complaints, source: Path
+) -> Iterator[TraceBatch]:
+    from_score = columns["outcome"] == columns.get("score")
+    runs = StepRows(complaints)
+    for frame in table.frames(columns, complaints):
+        rows = understand(frame.texts, frame.n_rows)
+        if from_score and outcome_is_no_verdict(rows):
+            raise ReaderError(f"{source.name}: {NOT_A_VERDICT}")
+        runs.add(rows, frame.places)
+    batch = runs.batch(source_type=TableReader.name, source_uri=str(source))
+    if batch is not None:
+        yield batch
+
+
+class _Frame(NamedTuple):
+    """Some rows of a table: field -> its texts, and the number of each row in the file."""
+
+    texts: dict[str, Texts]
+    n_rows: int
+    places: npt.NDArray[np.int64]
+
+
+class _Header(NamedTuple):
+    """A CSV's names, its delimiter, and where the rows begin (after the byte order mark)."""
+
+    names: list[str]
+    delimiter: str
+    length: int
+
+
+def _header(head: bytes) -> _Header:
+    """Return the first record of a CSV, split at the delimiter that gives most of our names."""
+    start = len(head) - len(head.lstrip())
+    end = _record_end(head, start)
+    text = head[start:end].decode("utf-8", "backslashreplace")
+    found = []
+    for delimiter in _DELIMITERS:
+        try:
+            names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+        except csv.Error:  # a field longer than the module allows is no name
+            names = []
+        plain = {name.strip().casefold() for name in names}
+        ours = bool(plain & TASK_NAMES) + bool(plain & OUTCOME_NAMES)
+        found.append((ours, len(names), _Header(names, delimiter, end)))
+    return max(found, key=lambda item: item[:2])[2]
+
+
+def _record_end(data: bytes, start: int) -> int:
+    """Return where the record that begins at `start` ends, its line end included."""
+    quoted = False
+    for position in range(start, len(data)):
+        byte = data[position]
+        if byte == 0x22:
+            quoted = not quoted
+        elif byte in b"\r\n" and not quoted:
+            return position + 1 + (data[position : position + 2] == b"\r\n")
+    return len(data)
+
+
+class _CsvTable:
+    """A CSV read by pyarrow in blocks, every wanted column as codes into its distinct bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        head = read_head(path)
+        if head.startswith(_UTF16):
+            raise ReaderError(f"{path.name}: the text is UTF-16; save it as UTF-8")
+        if not head.strip():
+            raise EmptySourceError(f"{path.name} is empty")
+        self._header = _header(head)
+        if self._header.length >= HEAD_BYTES - len(_BOM):
+            raise ReaderError(f"{path.name}: the first line is too long for a header")
+        self.names = self._header.names
+
+    def frames(self, columns: Mapping[str, int], complaints: Complaints) -> Iterator[_Frame]:
+        import pyarrow as pa
+
+        ragged: list[int] = []
+        n_rows = 0
+        with self._path.open("rb") as file:
+            bom = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
+            file.seek(bom + self._header.length)
+            if not file.read(1 << 16).strip() and not file.read(1 << 16).strip():
+                raise EmptySourceError(f"{self._path.name}: a header, but no row")
+            file.seek(bom + self._header.length)
+            try:
+                for batch in self._open(file, columns, ragged):
+                    texts = {
+                        name: _texts(batch.column(str(place)), complaints)
+                        for name, place in columns.items()
+                    }
+                    yield _Frame(texts, batch.num_rows, _places(n_rows, batch.num_rows, ragged))
+                    n_rows += batch.num_rows
+            except pa.ArrowInvalid:
+                if not n_rows:
+                    raise ReaderError(
+                        f"{self._path.name}: no CSV: a row or quoted field is longer than "
+                        f"{_BLOCK_BYTES >> 20} MB, or its quote is never closed"
+                    ) from None
+                complaints.add(
+                    "a row or quoted field is too long or never ends; the rows after it are lost",
+                    what="line",
+                    place=n_rows + len(ragged) + 1,
+                )
+        if ragged:
+            complaints.add(
+                "the row has not as many fields as the header",
+                count=len(ragged),
+                what="line",
+                place=ragged[0],
+            )
+        _check_last_quote(self._path, self._header, complaints)
+
+    def _open(self, file: Any, columns: Mapping[str, int], ragged: list[int]) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as pa_csv
+
+        def skip(row: Any) -> str:
+            ragged.append(row.number or 0)
+            return "skip"
+
+        wanted = [str(i) for i in sorted(set(columns.values()))]
+        texts = pa.dictionary(pa.int32(), pa.binary())
+        return pa_csv.open_csv(
+            file,
+            read_options=pa_csv.ReadOptions(
+                use_threads=False,
+                block_size=_BLOCK_BYTES,
+                column_names=[str(i) for i in range(len(self.names))],
+            ),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=self._header.delimiter,
+                newlines_in_values=True,
+                invalid_row_handler=skip,
+            ),
+            convert_options=pa_csv.ConvertOptions(
+                include_columns=wanted,
+                column_types=dict.fromkeys(wanted, texts),
+                strings_can_be_null=False,
+            ),
+        )
+
+
+def _places(n_before: int, n_rows: int, left_out: list[int]) -> npt.NDArray[np.int64]:
+    """Return the numbers of rows in the file, counted from 1, past those that were left out."""
+    sound = np.arange(n_before + 1, n_before + n_rows + 1)
+    return sound + np.searchsorted(np.array(left_out) - np.arange(len(left_out)), sound, "right")
+
+
+def _texts(column: Any, complaints: Complaints) -> Texts:
+    """Return an Arrow column as codes into its distinct texts."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    values = column.dictionary
+    if not pa.types.is_binary(values.type):
+        # A string is not looked at before it is decoded, so that broken ones can be mended.
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            values = values.cast(pa.string())
+        values = values.cast(pa.large_binary())
+    codes = column.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    texts, broken = decode_texts(values.to_pylist())
+    if broken:
+        complaints.add(
+            "bytes that are not UTF-8 were replaced",
+            count=int(np.isin(codes, broken).sum()),
+            what="bytes",
+        )
+    return Texts(codes, texts)
+
+
+def _check_last_quote(path: Path, header: _Header, complaints: Complaints) -> None:
+    """Tell of a quoted field that is still open at the file's end: it swallowed all later rows."""
+    n_quotes = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            n_quotes += block.count(b'"')
+    if n_quotes % 2 == 0:
+        return
+    row = 0  # the header's: what breaks after n records is row n
+    with path.open(encoding="latin-1", newline="") as lines:
+        try:
+            for _ in csv.reader(lines, delimiter=header.delimiter, strict=True):
+                row += 1
+        except csv.Error as error:
+            if "unexpected end" in str(error) or "limit" in str(error):
+                complaints.add(
+                    "a quoted field is never closed; the rows after it are lost",
+                    what="line",
+                    place=max(row, 1),
+                )
+
+
+class _ParquetTable:
+    """A Parquet file of another hand, read a batch at a time."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._path = path
+        try:
+            self.names = list(pq.read_schema(path).names)
+        except (OSError, pa.ArrowException) as error:
+            raise _damaged(path, error) from None
+
+    def frames(self, columns: Mapping[str, int], complaints: Complaints) -> Iterator[_Frame]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        places = sorted(set(columns.values()))
+        names = [self.names[place] for place in places]
+        self._check(names, columns)
+        n_rows = 0
+        try:
+            with pq.ParquetFile(self._path) as file:
+                for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=names):
+                    texts = {
+                        name: _texts(batch.column(self.names[place]), complaints)
+                        for name, place in columns.items()
+                    }
+                    yield _Frame(texts, batch.num_rows, _places(n_rows, batch.num_rows, []))
+                    n_rows += batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise _damaged(self._path, error) from None
+        if not n_rows:
+            raise EmptySourceError(f"{self._path.name}: a schema, but no row")
+
+    def _check(self, names: list[str], columns: Mapping[str, int]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = pq.read_schema(self._path)
+        for name, place in columns.items():
+            kind = schema.field(place).type
+            if self.names.count(self.names[place]) > 1:
+                raise ReaderError(
+                    f"{self._path.name}: several columns are called {self.names[place][:40]!r}"
+                )
+            if pa.types.is_nested(kind):
+                raise ReaderError(
+                    f"{self._path.name}: the column {self.names[place][:40]!r} for {name} holds "
+                    f"{str(kind)[:40]}, where a plain value is needed"
+                )
+
+
+def _damaged(path: Path, error: Exception) -> ReaderError:
+    return ReaderError(f"{path.name}: damaged or truncated Parquet file ({str(error)[:120]})")
+
+
+_Table = _CsvTable | _ParquetTable
