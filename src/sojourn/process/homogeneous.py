@@ -380,6 +380,8 @@ def _possible(counts: TransitionCounts) -> Mask:
 
 def _unidentified(counts: TransitionCounts) -> tuple[str, ...]:
     visited = counts.table[1:].sum(axis=1) > 0
+    if not np.any(counts.table[0, : counts.n_states + 2]):
+        visited[:] = True  # no run was seen to do anything
     out = leads_out(counts.transitions, counts.to_success + counts.to_failure)
     return tuple(counts.state_names[i] for i in np.flatnonzero(visited & ~out))
 

@@ -1,0 +1,108 @@
+"""Has a sampler converged, and how large is its Monte Carlo error?
+
+Thin use of the array functions of arviz-stats: rank-normalised split R-hat, bulk and tail effective
+sample size, Monte Carlo standard errors, Pareto k. Draws are always of shape (chain, draw).
+References: Vehtari et al. (2021), Bayesian Analysis 16(2); Vehtari et al. (2024), JMLR 25(72).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["DrawDiagnostics", "diagnose", "mcse_quantile", "pareto_k"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawDiagnostics:
+    """Diagnostics of one scalar.
+
+    Attributes
+    ----------
+    r_hat : float
+        Rank-normalised split R-hat; 1.0 for a constant.
+    ess_bulk, ess_tail : float
+        Effective draws for the middle and for the 5 and 95 % quantiles.
+    mcse : float
+        Monte Carlo standard error of the mean.
+    """
+
+    r_hat: float
+    ess_bulk: float
+    ess_tail: float
+    mcse: float
+
+
+def _checked(draws: npt.ArrayLike) -> FloatArray:
+    array = np.asarray(draws, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] < 4:
+        raise ValueError(f"draws must have shape (chain, draw >= 4); got {array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError("draws must be finite")
+    return array
+
+
+def diagnose(draws: npt.ArrayLike) -> DrawDiagnostics:
+    """Return R-hat, effective draws and Monte Carlo error of a scalar's draws.
+
+    Parameters
+    ----------
+    draws : array_like of shape (n_chains, n_draws)
+        Draws of one scalar. A single chain is split in two for R-hat.
+
+    Returns
+    -------
+    DrawDiagnostics
+        A constant scalar has R-hat 1, all draws effective, and no error.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong or a draw is not finite.
+    """
+    from arviz_stats.base import array_stats
+
+    array = _checked(draws)
+    if np.ptp(array) <= 1e-14 * max(1.0, float(np.abs(array).max())):
+        return DrawDiagnostics(
+            r_hat=1.0, ess_bulk=float(array.size), ess_tail=float(array.size), mcse=0.0
+        )
+    for_r_hat = array
+    if array.shape[0] == 1:
+        half = array.shape[1] // 2
+        for_r_hat = array[:, : 2 * half].reshape(2, half)
+    return DrawDiagnostics(
+        r_hat=float(array_stats.rhat(for_r_hat, method="rank")),
+        ess_bulk=float(array_stats.ess(array, method="bulk")),
+        ess_tail=float(array_stats.ess(array, method="tail", prob=(0.05, 0.95))),
+        mcse=float(array_stats.mcse(array, method="mean")),
+    )
+
+
+def mcse_quantile(draws: npt.ArrayLike, prob: float) -> float:
+    """Return the Monte Carlo standard error of a quantile of draws of shape (chain, draw)."""
+    from arviz_stats.base import array_stats
+
+    array = _checked(draws)
+    if np.ptp(array) == 0.0:
+        return 0.0
+    return float(array_stats.mcse(array, method="quantile", prob=prob))
+
+
+def pareto_k(log_weights: npt.ArrayLike) -> float:
+    """Return the Pareto k of importance weights given by their logs, all draws in one row.
+
+    Above 0.7 an average under these weights is not to be trusted. Equal weights give -inf.
+    """
+    from arviz_stats.base import array_stats
+
+    logs = np.asarray(log_weights, dtype=np.float64).ravel()
+    if not np.all(np.isfinite(logs)):
+        raise ValueError("log_weights must be finite")
+    if np.ptp(logs) < 1e-12:
+        return float("-inf")
+    return float(array_stats.psislw(-logs)[1])
