@@ -11,7 +11,7 @@ The sample is a file or a folder below ``tests/data``. Damage is done to copies 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,8 @@ import pytest
 from sojourn.corpus import TraceBatch
 from sojourn.errors import ReaderError
 from sojourn.readers.base import (
-    ReadOptions,
     Reader,
+    ReadOptions,
     Record,
     Source,
     find_sources,
@@ -29,7 +29,6 @@ from sojourn.readers.base import (
     read_traces,
     reader_names,
 )
-from sojourn.readers._json import read_head
 from sojourn.records import Skipped, Trace
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -42,7 +41,6 @@ def read_all(reader: Reader, source: Path, options: ReadOptions | None = None) -
     try:
         records.extend(reader.read(source, options or ReadOptions()))
     except ReaderError as error:
-        assert str(error).strip()
         records.append(Skipped(source=str(source), reason=str(error), what="file"))
     return records
 
@@ -122,8 +120,10 @@ class ReaderConformance:
             shutil.copy(source, target)
         return target
 
-    def damage(self, folder: Path, change: object) -> Iterator[tuple[Path, list[Record]]]:
-        """Damage each file of a fresh copy in turn and yield it with what the reader makes of it."""
+    def damage(
+        self, folder: Path, change: Callable[[bytes], bytes]
+    ) -> Iterator[tuple[Path, list[Record]]]:
+        """Damage each file of a fresh copy in turn; yield it and what the reader makes of it."""
         names = [
             path.relative_to(folder / "0")
             for path in self.damaged_files(self._fresh(folder, 0).parent)
@@ -131,23 +131,27 @@ class ReaderConformance:
         for number, name in enumerate(names, start=1):
             target = self._fresh(folder, number)
             path = folder / str(number) / name
-            path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]
+            path.write_bytes(change(path.read_bytes()))
             yield path, self.read_copy(target)
 
     def _fresh(self, folder: Path, number: int) -> Path:
         return self.copied(folder / str(number))
 
     def read_copy(self, target: Path) -> list[Record]:
-        """Read a damaged copy by the forced reader, each of its claimed sources if it is a folder."""
+        """Read a damaged copy: a file by the forced reader, a folder as a walk through it would."""
         reader = load_reader(self.format)
-        if target.is_file() or reader.claims(target, b""):
+        if target.is_file():
             return read_all(reader, target, self.options)
         records: list[Record] = []
-        for path in sorted(path for path in target.rglob("*") if path.is_file()):
-            if reader.claims(path, read_head(path)):
-                records += read_all(reader, path, self.options)
-        # A walk says of files that nobody claims that nobody knows them.
-        return records or [Skipped(source=str(target), reason="claimed by nobody", what="file")]
+        try:
+            for item in find_sources(target):
+                if isinstance(item, Skipped):
+                    records.append(item)
+                else:
+                    records += read_all(item.reader, item.path, self.options)
+        except ReaderError as error:
+            records.append(Skipped(source=str(target), reason=str(error), what="file"))
+        return records
 
     # The suite
 
@@ -223,7 +227,7 @@ class ReaderConformance:
             letters[places] = rng.integers(256, size=places.size)
             return letters.tobytes()
 
-        for round_ in range(20):
+        for round_ in range(8):
             for _, records in self.damage(tmp_path / str(round_), flip):
                 assert all(isinstance(r, Trace | TraceBatch | Skipped) for r in records)
 

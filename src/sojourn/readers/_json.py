@@ -15,6 +15,7 @@ import mmap
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -76,6 +77,7 @@ def read_head(path: Path) -> bytes:
         return file.read(HEAD_BYTES).removeprefix(_BOM)
 
 
+@lru_cache(maxsize=8)  # every reader asks about the same head
 def sniff(head: bytes) -> Head:
     """Return the container kind and the keys of the first object in a head.
 

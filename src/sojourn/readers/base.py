@@ -38,6 +38,7 @@ Record = Trace | TraceBatch | Skipped
 # Name of a format -> where its reader stands; alphabetical, imported when first asked.
 READERS: dict[str, str] = {
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
+    "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",
     "sojourn-jsonl": "sojourn.readers.sojourn_jsonl:SojournJsonlReader",
     "sojourn-parquet": "sojourn.readers.sojourn_parquet:SojournParquetReader",
     "table": "sojourn.readers.table:TableReader",
