@@ -91,10 +91,13 @@ def read_corpus(
     from sojourn.cli._progress import Progress
     from sojourn.cli._stdin import as_files
     from sojourn.readers import read_traces
-    from sojourn.readers.outcomes import join_outcomes, read_outcomes
 
     check_format(format)
-    verdicts = None if outcomes is None else read_outcomes(outcomes)
+    verdicts = None
+    if outcomes is not None:
+        from sojourn.readers.outcomes import join_outcomes, read_outcomes
+
+        verdicts = read_outcomes(outcomes)
     with as_files(paths) as files, Progress(quiet=quiet) as progress:
         corpus = read_traces(
             *files,

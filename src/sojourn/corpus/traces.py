@@ -218,7 +218,7 @@ class TraceCorpus:
         return TraceCorpus(**{name: getattr(self, name) for name in self.__slots__} | columns)
 
     def without_digests(self) -> TraceCorpus:
-        """Return the corpus without the hashes of actions, from which short texts can be guessed."""
+        """Return the corpus without hashes of actions, from which short texts can be guessed."""
         return self.replace(digests=None)
 
     def groups(
