@@ -39,8 +39,10 @@ Record = Trace | TraceBatch | Skipped
 READERS: dict[str, str] = {
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
     "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",
+    "mint": "sojourn.readers.mint:MintReader",
     "sojourn-jsonl": "sojourn.readers.sojourn_jsonl:SojournJsonlReader",
     "sojourn-parquet": "sojourn.readers.sojourn_parquet:SojournParquetReader",
+    "swe-agent": "sojourn.readers.swe_agent:SweAgentReader",
     "table": "sojourn.readers.table:TableReader",
     "tau-bench": "sojourn.readers.tau_bench:TauBenchReader",
     "tau2-bench": "sojourn.readers.tau2_bench:Tau2BenchReader",
