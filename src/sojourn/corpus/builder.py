@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.corpus.columns import Categorical, Interner, StepTypes, step_key
+from sojourn.corpus.columns import Categorical, Interner, StepTypes, combinations, step_key
 from sojourn.corpus.traces import (
     ENDS,
     INT_COLUMNS,
@@ -145,10 +145,7 @@ class CorpusBuilder:
         """
         self._flush()
         n = batch.n_runs
-        unknown = set(batch.numbers) - {*_NUMBERS, "score"}
-        unknown |= set(batch.labels) - {*LABEL_COLUMNS, "task_set", "task_id"}
-        if unknown:
-            raise ValueError(f"unknown columns in a batch: {', '.join(sorted(unknown))}")
+        _check_batch(batch)
         defaults = {"end": _END_CODE[End.UNKNOWN]}
         chunk: dict[str, npt.NDArray[Any]] = {
             name: np.asarray(batch.numbers.get(name, np.full(n, defaults.get(name, -1))), dtype)
@@ -160,34 +157,33 @@ class CorpusBuilder:
         for name, interner in self._labels.items():
             column = batch.labels.get(name)
             chunk[name] = np.full(n, -1, np.int32) if column is None else _recode(column, interner)
-        if "job_id" not in batch.labels and "source_uri" in batch.labels:
-            chunk["job_id"] = _recode(batch.labels["source_uri"], self._labels["job_id"])
+        if "source_uri" in batch.labels and (chunk["job_id"] < 0).any():
+            source = _recode(batch.labels["source_uri"], self._labels["job_id"])
+            chunk["job_id"] = np.where(chunk["job_id"] < 0, source, chunk["job_id"])
         if batch.steps is None or batch.step_types is None or batch.offsets is None:
             chunk["lengths"] = np.zeros(n, np.int64)
             chunk["steps"] = np.zeros(0, np.int32)
-            chunk["digests"] = np.zeros(0, np.uint64)
         else:
             translated = self._types.translate(batch.step_types.keys())
             chunk["lengths"] = np.diff(batch.offsets)
             chunk["steps"] = translated[batch.steps] if batch.steps.size else batch.steps
-            chunk["digests"] = (
-                np.zeros(batch.steps.size, np.uint64) if batch.digests is None else batch.digests
-            )
+            if batch.digests is not None:
+                chunk["digests"] = batch.digests
         self._chunks.append(chunk)
         self._n_runs += n
 
     def _translate_tasks(self, batch: TraceBatch) -> npt.NDArray[np.int32]:
         ids = batch.labels["task_id"]
         sets = batch.labels.get("task_set", Categorical.missing(batch.n_runs))
-        pairs = (sets.codes.astype(np.int64) + 1) * len(ids.values) + ids.codes
-        distinct, inverse = np.unique(pairs, return_inverse=True)
-        set_code, id_code = np.divmod(distinct, max(len(ids.values), 1))
-        names = ("", *sets.values)
-        codes = [
-            self._tasks.code((self._task_sets.code(names[s]), ids.values[i]))
-            for s, i in zip(set_code.tolist(), id_code.tolist(), strict=True)
+        first, code = combinations((sets.codes, ids.codes))
+        set_names, id_names = (*sets.values, ""), ids.values
+        tasks = [
+            self._tasks.code((self._task_sets.code(set_names[set_code]), id_names[id_code]))
+            for set_code, id_code in zip(
+                sets.codes[first].tolist(), ids.codes[first].tolist(), strict=True
+            )
         ]
-        return np.array(codes, np.int32)[inverse]
+        return np.array(tasks, np.int32)[code]
 
     def _flush(self) -> None:
         pending = self._pending
@@ -218,7 +214,8 @@ class CorpusBuilder:
     def _assemble(self) -> TraceCorpus:
         dtypes: dict[str, Any] = {**INT_COLUMNS, "score": np.float64}
         dtypes |= dict.fromkeys(LABEL_COLUMNS, np.int32)
-        dtypes |= {"lengths": np.int64, "steps": np.int32, "digests": np.uint64}
+        dtypes |= {"lengths": np.int64, "steps": np.int32}
+        digests = self._digests()
         whole = {
             name: np.concatenate([np.zeros(0, dtype), *(chunk[name] for chunk in self._chunks)])
             for name, dtype in dtypes.items()
@@ -236,8 +233,19 @@ class CorpusBuilder:
             offsets=np.concatenate(([0], np.cumsum(whole["lengths"]))),
             steps=whole["steps"],
             step_types=StepTypes.from_keys(self._types.values),
-            digests=whole["digests"] if whole["digests"].any() else None,
+            digests=digests,
             tasks=TaskTable(task_set=task_set, task_id=tuple(key[1] for key in tasks)),
+        )
+
+    def _digests(self) -> npt.NDArray[np.uint64] | None:
+        """Return the digests of all steps, 0 where unknown; None where there is none at all."""
+        if not any("digests" in chunk and chunk["digests"].any() for chunk in self._chunks):
+            return None
+        return np.concatenate(
+            [
+                chunk["digests"] if "digests" in chunk else np.zeros(chunk["steps"].size, np.uint64)
+                for chunk in self._chunks
+            ]
         )
 
     def _count_repeated(self, corpus: TraceCorpus, repeated: npt.NDArray[np.bool_]) -> None:
@@ -251,6 +259,23 @@ class CorpusBuilder:
             )
 
 
+def _check_batch(batch: TraceBatch) -> None:
+    """Raise ValueError if a batch's columns are not those of as many runs as it says."""
+    columns: dict[str, npt.NDArray[Any] | Categorical] = {**batch.numbers, **batch.labels}
+    known = {*_NUMBERS, "score", *LABEL_COLUMNS, "task_set", "task_id"}
+    if unknown := columns.keys() - known:
+        raise ValueError(f"unknown columns in a batch: {', '.join(sorted(unknown))}")
+    if missing := {"outcome", "task_id"} - columns.keys():
+        raise ValueError(f"a batch lacks {' and '.join(sorted(missing))}")
+    for name, column in columns.items():
+        if len(column) != batch.n_runs:
+            raise ValueError(f"{name} has {len(column)} rows in a batch of {batch.n_runs} runs")
+    if batch.n_runs and batch.labels["task_id"].codes.min() < 0:
+        raise ValueError("a run of a batch has no task_id")
+    if batch.offsets is not None and batch.offsets.size != batch.n_runs + 1:
+        raise ValueError(f"{batch.offsets.size} offsets in a batch of {batch.n_runs} runs")
+
+
 def _recode(column: Categorical, interner: Interner[str]) -> npt.NDArray[np.int32]:
     """Translate a column's codes into those of `interner`; an empty label is a missing one."""
     codes = [interner.code(value) if value else -1 for value in column.values]
@@ -259,12 +284,15 @@ def _recode(column: Categorical, interner: Interner[str]) -> npt.NDArray[np.int3
 
 def _repeated_attempts(corpus: TraceCorpus) -> npt.NDArray[np.bool_]:
     """Mark every run but the first of each stated (job, agent, model, task, attempt)."""
-    code = corpus.task.astype(np.int64)
-    for column in (corpus.job_id.codes, corpus.agent.codes, corpus.model.codes, corpus.task_repeat):
-        _, code = np.unique(
-            code * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True
+    first, _ = combinations(
+        (
+            corpus.task,
+            corpus.job_id.codes,
+            corpus.agent.codes,
+            corpus.model.codes,
+            corpus.task_repeat,
         )
-    _, first = np.unique(code, return_index=True)
+    )
     repeated = np.ones(len(corpus), bool)
     repeated[first] = False
     return repeated & (corpus.task_repeat >= 0)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sojourn._validation import frozen_array
 from sojourn.records import Actor, Step, StepKind
 
-__all__ = ["ACTORS", "STEP_KINDS", "Categorical", "Interner", "StepTypes", "distinct"]
+__all__ = ["ACTORS", "STEP_KINDS", "Categorical", "Interner", "StepTypes", "combinations"]
 
 ACTORS: tuple[Actor, ...] = tuple(Actor)
 STEP_KINDS: tuple[StepKind, ...] = tuple(StepKind)
@@ -187,12 +187,40 @@ def step_key(step: Step) -> tuple[str, int, int, int, int]:
     return (step.name, _ACTOR_CODE[step.actor], _KIND_CODE[step.kind], ok, step.n_calls)
 
 
-def distinct(code: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """As ``np.unique`` with the inverse, but hashed and in order of first sight.
+def combinations(
+    columns: Sequence[npt.NDArray[Any]],
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]:
+    """Find the distinct combinations of columns of codes, in order of first sight.
 
-    An order of magnitude faster than sorting where values are few.
+    Hashed, and so an order of magnitude faster than ``np.unique`` where combinations are few.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of shape (n_rows,)
+        Whole numbers of at least -1.
+
+    Returns
+    -------
+    first : ndarray of shape (n_combinations,)
+        The first row of each combination.
+    code : ndarray of shape (n_rows,)
+        The combination of each row.
     """
     import pyarrow as pa
 
-    encoded = pa.array(code).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+    n_rows = columns[0].size
+    code = np.zeros(n_rows, np.int32)
+    n_codes = min(n_rows, 1)
+    for column in columns:
+        if not n_rows or (low := int(column.min())) == (high := int(column.max())):
+            continue
+        mixed = code.astype(np.int64)
+        mixed *= high - low + 1
+        mixed += column
+        mixed -= low
+        encoded = pa.array(mixed).dictionary_encode()
+        code, n_codes = encoded.indices.to_numpy(), len(encoded.dictionary)
+    first = np.zeros(n_codes, np.intp)
+    # Written backwards, so that the first row of each combination is written last.
+    first[code[::-1]] = np.arange(n_rows - 1, -1, -1)
+    return first, code

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from sojourn._files import replacing
 from sojourn.corpus.builder import TraceBatch
-from sojourn.corpus.columns import ACTORS, STEP_KINDS, Categorical, StepTypes, distinct
+from sojourn.corpus.columns import ACTORS, STEP_KINDS, Categorical, StepTypes, combinations
 from sojourn.corpus.traces import ENDS, LABEL_COLUMNS, LIMIT_KINDS, OUTCOMES, TraceCorpus
 from sojourn.errors import ReaderError
-from sojourn.records import Skipped
+from sojourn.records import End, Skipped
 
 __all__ = ["FORMAT_KEY", "is_canonical", "read_batches", "read_skipped", "write_corpus"]
 
@@ -126,15 +126,43 @@ def is_canonical(path: Path) -> bool:
 
 
 def read_skipped(path: Path) -> tuple[Skipped, ...]:
-    """Return what had been skipped when the corpus in `path` was first read."""
+    """Return what had been skipped when the corpus in `path` was first read.
+
+    Raises
+    ------
+    ReaderError
+        If the file is damaged.
+    """
+    raw = _metadata(path).get(_SKIPPED_KEY, b"[]")
+    try:
+        return tuple(
+            Skipped(source=str(s), reason=str(r), count=int(c), what=str(w))
+            for s, r, c, w in json.loads(raw)
+        )
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ReaderError(f"{path.name}: the record of skipped runs is damaged ({error})") from None
+
+
+def _metadata(path: Path) -> dict[bytes, bytes]:
+    """Return the file's own metadata, once it is known to be ours and of a version we read."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    raw = (pq.read_schema(path).metadata or {}).get(_SKIPPED_KEY, b"[]")
     try:
-        rows = json.loads(raw)
-        return tuple(Skipped(source=s, reason=r, count=int(c), what=w) for s, r, c, w in rows)
-    except (ValueError, TypeError) as error:
-        raise ReaderError(f"{path.name}: the record of skipped runs is damaged ({error})") from None
+        metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, error) from None
+    version = metadata.get(FORMAT_KEY)
+    if version is None:
+        raise ReaderError(
+            f"{path.name}: this Parquet file is no corpus of ours; see --format table"
+        )
+    if version != _VERSION:
+        raise ReaderError(
+            f"{path.name}: a corpus of version {version[:20].decode('ascii', 'replace')}, "
+            f"where version {_VERSION.decode()} is read; convert the logs anew"
+        )
+    return metadata
 
 
 def read_batches(path: Path) -> Iterator[TraceBatch]:
@@ -143,41 +171,57 @@ def read_batches(path: Path) -> Iterator[TraceBatch]:
     Raises
     ------
     ReaderError
-        If the file is damaged, or a label is not one of ours.
+        If the file is damaged, or does not hold what a corpus of ours holds.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    _metadata(path)
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_ROW_GROUP):
                 yield _batch(batch)
     except (OSError, pa.ArrowException) as error:
-        raise ReaderError(f"{path.name}: damaged Parquet file ({error})") from None
-    except (KeyError, ValueError) as error:
-        raise ReaderError(f"{path.name}: not a corpus of ours after all ({error})") from None
+        raise _damaged(path, error) from None
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ReaderError(
+            f"{path.name}: not a corpus of ours after all ({str(error)[:120]})"
+        ) from None
+
+
+def _damaged(path: Path, error: Exception) -> ReaderError:
+    return ReaderError(f"{path.name}: damaged or truncated Parquet file ({str(error)[:120]})")
 
 
 def _batch(batch: Any) -> TraceBatch:
-    numbers: dict[str, npt.NDArray[Any]] = {}
+    n_runs = batch.num_rows
     names = set(batch.schema.names)
-    for name, members in _ENUMS.items():
-        numbers[name] = _enum_codes(batch.column(name), tuple(map(str, members)), name)
+    numbers: dict[str, npt.NDArray[Any]] = {
+        name: _enum_codes(batch.column(name), tuple(map(str, members)), name)
+        for name, members in _ENUMS.items()
+    }
     for name in _INTS:
-        numbers[name] = batch.column(name).fill_null(-1).to_numpy(zero_copy_only=False)
+        numbers[name] = _whole_numbers(batch.column(name), name)
     numbers["score"] = batch.column("score").fill_null(np.nan).to_numpy(zero_copy_only=False)
     labels = {
         name: _categorical(batch.column(name)) for name in (*LABEL_COLUMNS, "task_set", "task_id")
     }
+    _check_runs(numbers, labels)
     if "step_name" not in names:
-        return TraceBatch(n_runs=batch.num_rows, numbers=numbers, labels=labels)
+        return TraceBatch(n_runs=n_runs, numbers=numbers, labels=labels)
     lists = {name: batch.column(name) for name in _STEP_COLUMNS if name in names}
     offsets = lists["step_name"].offsets.to_numpy().astype(np.int64)
     flat = {name: column.flatten() for name, column in lists.items()}
+    n_steps = int(offsets[-1] - offsets[0])
+    if any(len(column) != n_steps for column in flat.values()):
+        raise ValueError("the step columns differ in length")
     steps, step_types = _step_codes(flat)
     digests = flat["step_digest"].to_numpy() if "step_digest" in flat else None
+    lengths = np.diff(offsets)
+    if ((lengths > 0) & (numbers["n_steps"] != lengths)).any():
+        raise ValueError("n_steps is not the number of steps")
     return TraceBatch(
-        n_runs=batch.num_rows,
+        n_runs=n_runs,
         numbers=numbers,
         labels=labels,
         offsets=offsets - offsets[0],
@@ -187,45 +231,72 @@ def _batch(batch: Any) -> TraceBatch:
     )
 
 
+def _check_runs(numbers: dict[str, npt.NDArray[Any]], labels: dict[str, Categorical]) -> None:
+    """Raise ValueError where a run is none: a file may come from any tool."""
+    for name in ("outcome", "end"):
+        if (numbers[name] < 0).any():
+            raise ValueError(f"{name} is missing in a row")
+    if (labels["task_id"].codes < 0).any() or "" in labels["task_id"].values:
+        raise ValueError("task_id is missing in a row")
+    limited = numbers["end"] == ENDS.index(End.LIMIT)
+    if ((numbers["limit_kind"] >= 0) & ~limited).any():
+        raise ValueError("limit_kind is given in a row whose end is not limit")
+    if np.isinf(numbers["score"]).any():
+        raise ValueError("score is infinite in a row")
+
+
+def _whole_numbers(column: Any, name: str) -> npt.NDArray[np.int32]:
+    import pyarrow as pa
+
+    if not pa.types.is_integer(column.type):
+        raise ValueError(f"{name} is {str(column.type)[:40]}, not a whole number")
+    known = column.drop_null().to_numpy(zero_copy_only=False)
+    if known.size and not 0 <= known.min() <= known.max() < 2**31:
+        raise ValueError(f"{name} lies outside 0 to 2**31 - 1")
+    values: npt.NDArray[np.int32] = column.cast(pa.int32()).fill_null(-1).to_numpy()
+    return values
+
+
 def _categorical(column: Any) -> Categorical:
+    codes, values = _coded(column)
+    return Categorical(codes=codes, values=values)
+
+
+def _coded(column: Any) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
+    """Return a label column as codes, -1 for none, into its distinct texts."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return Categorical(codes=codes, values=tuple(column.dictionary.to_pylist()))
+    if not pa.types.is_string(column.dictionary.type) or column.dictionary.null_count:
+        raise ValueError(f"a label is {str(column.dictionary.type)[:40]}, not a text")
+    indices = column.indices.fill_null(-1) if column.indices.null_count else column.indices
+    return indices.to_numpy(zero_copy_only=False), tuple(column.dictionary.to_pylist())
 
 
 def _enum_codes(column: Any, members: tuple[str, ...], name: str) -> npt.NDArray[np.int8]:
-    labels = _categorical(column)
-    unknown = set(labels.values) - set(members)
-    if unknown:
-        raise ValueError(f"{name} must be one of {', '.join(members)}, not {sorted(unknown)[0]!r}")
-    translated = [members.index(value) for value in labels.values]
-    return np.array([*translated, -1], np.int8)[labels.codes]
+    codes, values = _coded(column)
+    if set(values) - set(members):
+        raise ValueError(f"{name} holds a value that is none of {', '.join(members)}")
+    translated = [members.index(value) for value in values]
+    return np.array([*translated, -1], np.int8)[codes]
 
 
 def _step_codes(flat: dict[str, Any]) -> tuple[npt.NDArray[np.int32], StepTypes]:
     """Give numbers to the distinct combinations of a batch's step columns."""
-    name = _categorical(flat["step_name"])
+    name, names = _coded(flat["step_name"])
+    actor = _enum_codes(flat["step_actor"], tuple(map(str, ACTORS)), "step_actor")
+    kind = _enum_codes(flat["step_kind"], tuple(map(str, STEP_KINDS)), "step_kind")
     ok = flat["step_ok"].cast("int8").fill_null(-1).to_numpy(zero_copy_only=False)
-    calls = flat["step_calls"].to_numpy(zero_copy_only=False)
-    parts = (
-        _enum_codes(flat["step_actor"], tuple(map(str, ACTORS)), "step_actor"),
-        _enum_codes(flat["step_kind"], tuple(map(str, STEP_KINDS)), "step_kind"),
-        ok,
-        np.minimum(calls, 2**16 - 1),
-    )
-    sizes = (len(ACTORS), len(STEP_KINDS), 3, 2**16)
-    code = name.codes.astype(np.int64)
-    for part, size in zip(parts, sizes, strict=True):
-        code = code * size + part + (part is ok)
-    combinations, steps = distinct(code)
-    keys = []
-    for value in combinations.tolist():
-        rest, n_calls = divmod(value, 2**16)
-        rest, ok_code = divmod(rest, 3)
-        rest, kind = divmod(rest, len(STEP_KINDS))
-        name_code, actor = divmod(rest, len(ACTORS))
-        keys.append((name.values[name_code], actor, kind, ok_code - 1, n_calls))
-    return steps.astype(np.int32), StepTypes.from_keys(keys)
+    n_calls = _whole_numbers(flat["step_calls"], "step_calls")
+    for part in (name, actor, kind, n_calls):
+        if part.size and part.min() < 0:
+            raise ValueError("a step has no name, actor, kind or number of calls")
+    first, steps = combinations((name, actor, kind, ok, n_calls))
+    keys = [
+        (names[code], *rest)
+        for code, *rest in zip(
+            *(part[first].tolist() for part in (name, actor, kind, ok, n_calls)), strict=True
+        )
+    ]
+    return steps, StepTypes.from_keys(keys)

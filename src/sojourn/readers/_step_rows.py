@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.corpus import Categorical, StepTypes, TraceBatch
-from sojourn.corpus.columns import ACTORS, STEP_KINDS, Interner, distinct
+from sojourn.corpus.columns import ACTORS, STEP_KINDS, Interner, combinations
 from sojourn.readers._rows import INTS, REASONS, UNPLACED, WRONG_COUNT, Complaints, Rows, run_batch
 from sojourn.readers._steps import RESPOND
 from sojourn.records import Actor, StepKind
@@ -99,7 +99,7 @@ class StepRows:
         columns = [rows.labels[name].codes[at] for name in _KEY_LABELS if name in rows.labels]
         names = [name for name in _KEY_LABELS if name in rows.labels]
         repeat = rows.numbers.get("task_repeat", np.full(rows.n_rows, -1))[at]
-        first, inverse = _combinations([*columns, repeat])
+        first, inverse = combinations([*columns, repeat])
         parts: list[list[Any]] = [[""] * first.size] * len(_KEY_LABELS)
         for name, column in zip(names, columns, strict=True):
             values = (*rows.labels[name].values, "")
@@ -159,7 +159,7 @@ class StepRows:
         for part in ("kind", "actor", "ok", "n_calls"):
             column = rows.numbers.get(part)
             columns.append(np.full(at.size, -1) if column is None else column[at])
-        first, inverse = _combinations(columns)
+        first, inverse = combinations(columns)
         keys = [
             default_step(name.values[code], *rest)
             for code, *rest in zip(*(column[first].tolist() for column in columns), strict=True)
@@ -244,20 +244,3 @@ def _interned(values: list[str]) -> Categorical:
     codes = interner.translate(values)
     empty = [code for code, value in enumerate(interner.values) if not value]
     return Categorical(codes=np.where(np.isin(codes, empty), -1, codes), values=interner.values)
-
-
-def _combinations(
-    columns: list[npt.NDArray[Any]],
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]:
-    """Return the first row of each distinct combination, and each row's combination.
-
-    The columns hold codes of at least -1.
-    """
-    code = np.zeros(columns[0].size, np.int32)
-    for column in columns:
-        size = int(column.max(initial=0)) + 2
-        _, code = distinct(code.astype(np.int64) * size + column + 1)
-    n = int(code.max(initial=-1)) + 1
-    first = np.zeros(n, np.intp)
-    first[code[::-1]] = np.arange(code.size - 1, -1, -1)
-    return first, code
