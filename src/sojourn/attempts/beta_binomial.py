@@ -36,6 +36,7 @@ Generatable = np.random.Generator | np.random.SeedSequence | int | None
 _LOGIT_RANGE = 30.0
 _NEGLIGIBLE = 30.0
 _FINE_TERMS = 64
+_N_COARSE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -155,7 +156,7 @@ def fit_beta_binomial(
     log_weight = np.concatenate([alike.log_weight, differing.log_weight])
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    kept = weight > 1e-14 / weight.size
+    kept = weight > 1e-11 / weight.size
     return BetaBinomialPosterior(
         mean=np.concatenate([alike.mean, differing.mean])[kept],
         icc=np.concatenate([alike.icc, differing.icc])[kept],
@@ -331,40 +332,46 @@ class _Grid(NamedTuple):
 
 
 def _close_in(terms: _Terms, n_mean: int, n_icc: int) -> _Grid:
-    """Lay a grid over the whole logit range and narrow it until the posterior fills it.
+    """Narrow a coarse grid until the posterior fills it, then lay the fine one.
 
     One ICC column means the homogeneous law, r = 0. Each part carries prior weight one half.
     """
     box = np.array([[-_LOGIT_RANGE, _LOGIT_RANGE], [-_LOGIT_RANGE, _LOGIT_RANGE]])
-    while True:
-        x, dx = _midpoints(box[0], n_mean)
-        y, dy = _midpoints(box[1], n_icc)
-        m, log_m = _logistic(x)
-        if n_icc == 1:
-            r, log_r = np.zeros(1), np.zeros(1)
-        else:
-            r, log_r = _logistic(y)
-            log_r = log_r + np.log(dy)
-        not_m, not_r = _logistic(-x)[0], 1.0 - r
-        log_weight = _log_likelihood(terms, m[:, None], not_m[:, None], r, not_r)
-        log_weight += log_m[:, None] + np.log(dx) + log_r
+    coarse = (_N_COARSE, min(n_icc, _N_COARSE))
+    shrinks = True
+    while shrinks:
+        x, y, log_weight = _lay(terms, box, *coarse)
         alive = log_weight > log_weight.max() - _NEGLIGIBLE
-        narrower = np.array(
-            [_extent(x, dx, alive.any(axis=1), box[0]), _extent(y, dy, alive.any(axis=0), box[1])]
-        )
-        shrinks = np.diff(narrower).ravel() < 0.7 * np.diff(box).ravel()
-        if not (shrinks[0] or (shrinks[1] and n_icc > 1)):
-            break
+        narrower = box.copy()
+        narrower[0] = _extent(x, alive.any(axis=1), box[0])
+        if n_icc > 1:
+            narrower[1] = _extent(y, alive.any(axis=0), box[1])
+        shrinks = bool((np.diff(narrower) < 0.7 * np.diff(box)).any())
         box = narrower
+    x, y, log_weight = _lay(terms, box, n_mean, n_icc)
+    m, r = _logistic(x)[0], _logistic(y)[0] if n_icc > 1 else np.zeros(1)
     mean, correlation = np.broadcast_arrays(m[:, None], r)
     return _Grid(mean.ravel(), correlation.ravel(), log_weight.ravel())
 
 
-def _midpoints(ends: FloatArray, n: int) -> tuple[FloatArray, float]:
-    """Return the middles of n equal cells and their width."""
-    low, high = float(ends[0]), float(ends[1])
-    width = (high - low) / n
-    return low + width * (np.arange(n, dtype=np.float64) + 0.5), width
+def _lay(
+    terms: _Terms, box: FloatArray, n_mean: int, n_icc: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the logits of mean and ICC and the log of likelihood, prior and cell size."""
+    x, y = _midpoints(box[0], n_mean), _midpoints(box[1], n_icc)
+    (m, jacobian), not_m = _logistic(x), _logistic(-x)[0]
+    area = jacobian[:, None] + np.log((box[0, 1] - box[0, 0]) / n_mean)
+    r, not_r = np.zeros(1), np.ones(1)
+    if n_icc > 1:
+        (r, jacobian), not_r = _logistic(y), _logistic(-y)[0]
+        area = area + jacobian + np.log((box[1, 1] - box[1, 0]) / n_icc)
+    return x, y, area + _log_likelihood(terms, m[:, None], not_m[:, None], r, not_r)
+
+
+def _midpoints(ends: FloatArray, n: int) -> FloatArray:
+    """Return the middles of n equal cells."""
+    cells = (np.arange(n, dtype=np.float64) + 0.5) / n
+    return np.asarray(ends[0] + (ends[1] - ends[0]) * cells)
 
 
 def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -373,10 +380,11 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return value, -np.abs(x) - 2 * np.log1p(np.exp(-np.abs(x)))
 
 
-def _extent(x: FloatArray, dx: float, alive: npt.NDArray[np.bool_], old: FloatArray) -> FloatArray:
-    """Return the range of the living cells with a margin of two cells, within the old one."""
+def _extent(x: FloatArray, alive: npt.NDArray[np.bool_], old: FloatArray) -> FloatArray:
+    """Return the range of the living cells with a margin of three cells, within the old one."""
     where = np.flatnonzero(alive)
-    return np.array([max(x[where[0]] - 2.5 * dx, old[0]), min(x[where[-1]] + 2.5 * dx, old[1])])
+    margin = 3.5 * (x[1] - x[0])
+    return np.array([max(x[where[0]] - margin, old[0]), min(x[where[-1]] + margin, old[1])])
 
 
 def _log_likelihood(

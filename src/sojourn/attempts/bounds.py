@@ -169,8 +169,9 @@ def pass_hat_bounds(counts: TaskCounts, k: int, *, ci_prob: float = 0.95) -> Att
     is the largest number that half of the tasks reach (at most 16), and tasks with more contribute
     the hypergeometric probabilities of n of their attempts. The region is the box of
     Clopper-Pearson intervals for the n + 1 shares, at (1 - ci_prob) / (n + 1) each, at the
-    effective number of tasks where units hold several. The programme: min and max of sum_g w_g p_g^k subject to
-    low_c <= sum_g w_g C(n, c) p_g^c (1 - p_g)^(n-c) <= high_c, w >= 0, sum w = 1, over a grid p_g.
+    effective number of tasks where units hold several. The programme: min and max of
+    sum_g w_g p_g^k subject to low_c <= sum_g w_g C(n, c) p_g^c (1 - p_g)^(n-c) <= high_c,
+    w >= 0, sum w = 1, over a grid p_g.
 
     References
     ----------

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sojourn._validation import check_choice, check_fraction, check_positive_int, generator
 from sojourn.attempts.beta_binomial import BetaBinomialPosterior, fit_beta_binomial
 from sojourn.attempts.counts import TaskCounts
-from sojourn.attempts.values import attempt_variance, task_values
+from sojourn.attempts.values import alike_variance, attempt_variance, task_values
 from sojourn.estimates import Estimate, Interval, Status
 from sojourn.stats import (
     effective_size,
@@ -190,7 +190,8 @@ def pass_hats(
     Value: mean over tasks with n >= k attempts of C(c, k) / C(n, k).
 
     ``auto``: Wilson's interval at n_eff = m (1 - m) / se^2 outcomes, se clustered by unit, with the
-    t quantile on units - 1, n_eff kept within [equal units, runs / k]. Where fewer than 10 tasks
+    t quantile on units - 1, n_eff at least the number of equal units, se^2 at least what it would
+    be if all tasks were alike (for k = 1: n_eff at most the runs). Where fewer than 10 tasks
     have a value above 0, or below 1, se is badly known: if tasks are the units, each bound is then
     the mean of this one and of the beta-binomial posterior's (kind ``wilson_beta_binomial``). The
     two err in opposite ways; the coverage study compares them with the percentile bootstrap.
@@ -352,8 +353,11 @@ def _population_interval(
     mean = ratio_mean(
         counts.unit_sums(sample.weights * sample.values), counts.unit_sums(sample.weights)
     )
-    largest = max(counts.n_runs / k, mean.n_effective_units)
-    size = effective_size(mean.value, mean.variance, mean.n_effective_units, largest)
+    variance = np.inf
+    if mean.n_units > 1:
+        least = alike_variance(counts, k, sample.weights, mean.value)
+        variance = max(mean.variance, least)
+    size = effective_size(mean.value, variance, mean.n_effective_units, np.inf)
     quantile = t_quantile(settings.ci_prob, max(mean.n_effective_units - 1, 1.0))
     bounds = wilson(mean.value, size, quantile)
     low, high = float(bounds.low), float(bounds.high)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sojourn.attempts.counts import TaskCounts
 
-__all__ = ["attempt_variance", "task_values"]
+__all__ = ["alike_variance", "attempt_variance", "task_values"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,12 +35,24 @@ def attempt_variance(counts: TaskCounts, k: int, weights: FloatArray) -> float:
     of successive moments rise, so that the variance is not too small. One imagined task with a
     single failure keeps it above zero where each task always ended alike.
     """
-    total = float(weights.sum())
     longest = int(np.sort(counts.attempts)[::-1][(counts.n_tasks + 1) // 2 - 1])
     moments = _success_moments(counts, weights, min(longest, 2 * k), 2 * k)
-    variance = 0.0
+    return _variance_of_mean(counts, k, weights, moments)
+
+
+def alike_variance(counts: TaskCounts, k: int, weights: FloatArray, value: float) -> float:
+    """Return the same variance if all tasks were alike, with p^k = value: the least there can be."""
+    p = value ** (1 / k)
+    return _variance_of_mean(counts, k, weights, [p**i for i in range(2 * k + 1)])
+
+
+def _variance_of_mean(
+    counts: TaskCounts, k: int, weights: FloatArray, moments: list[float]
+) -> float:
+    """Return sum_t w_t^2 sum_j h_j (M_{2k-j} - M_{2k}) / (sum_t w_t)^2."""
     numbers, where = np.unique(counts.attempts, return_inverse=True)
-    squares = np.bincount(where, weights=np.square(weights / total))
+    squares = np.bincount(where, weights=np.square(weights / weights.sum()))
+    variance = 0.0
     for n, square in zip(numbers.tolist(), squares.tolist(), strict=True):
         for j in range(max(1, 2 * k - n), k + 1):
             shared = math.comb(k, j) * math.comb(n - k, k - j) / math.comb(n, k)
