@@ -248,11 +248,13 @@ def test_kernel_equals_its_python_twin(rng: np.random.Generator) -> None:
 
 def test_replicate_is_the_bare_estimator_on_drawn_weights(rng: np.random.Generator) -> None:
     runs = random_runs(rng, n_units=6)
+    # Few different steps, so that runs of a unit share cells.
+    runs["duration"] %= 3
     drawn = bootstrap_incidence(**runs, n_resamples=5, rng=11)
     stream = np.random.default_rng(11).spawn(1)[0]
     for row in range(5):
         times = np.bincount((stream.random(6) * 6).astype(int), minlength=6)
-        want = aalen_johansen(runs["duration"], runs["event"], times[runs["unit"]], 14)
+        want = aalen_johansen(runs["duration"], runs["event"], times[runs["unit"]])
         np.testing.assert_allclose(drawn.success[row], want.success, rtol=0, atol=1e-13)
         np.testing.assert_allclose(drawn.failure[row], want.failure, rtol=0, atol=1e-13)
 
@@ -510,6 +512,20 @@ def test_limit_check_inside_tasks_is_not_misled_by_their_difficulty() -> None:
     assert blind is not None
     assert inside.p_value > 0.05
     assert blind.p_value < 0.05
+
+
+def test_shuffles_draw_every_order_inside_groups_equally_often() -> None:
+    n = 12_000
+    out = np.empty((n, 1))
+    # The score writes the order of the labels 1, 2, 3 as digits; the group of one stays.
+    score = np.array([[100.0], [10.0], [1.0], [1000.0]])
+    _incidence_kernels.permuted_scores(
+        np.random.default_rng(8), np.array([0, 3, 4]), np.array([1.0, 2.0, 3.0, 4.0]), score, out
+    )
+    orders, counts = np.unique(out, return_counts=True)
+    assert orders.tolist() == [4123, 4132, 4213, 4231, 4312, 4321]
+    error = math.sqrt(n * (1 / 6) * (5 / 6))
+    assert np.all(np.abs(counts - n / 6) < 4 * error)
 
 
 def test_limit_check_counts_every_permutation() -> None:
