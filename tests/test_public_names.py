@@ -1,0 +1,61 @@
+"""The public names are a deliberate list, each of them loads, and none is loaded too early."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import sojourn
+
+EXPECTED = {
+    "Claim",
+    "CorpusBuilder",
+    "End",
+    "Estimate",
+    "GroupedAssessment",
+    "Interval",
+    "LimitKind",
+    "Outcome",
+    "Policy",
+    "ReadOptions",
+    "ReliabilityCurve",
+    "Skipped",
+    "Step",
+    "Trace",
+    "TraceAssessment",
+    "TraceCorpus",
+    "__version__",
+    "assess_groups",
+    "assess_traces",
+    "read_traces",
+    "resolve",
+    "write_corpus",
+    "write_json",
+    "write_report",
+}
+
+
+def test_public_names_are_these_and_all_load() -> None:
+    assert set(sojourn.__all__) == EXPECTED
+    for name in EXPECTED:
+        assert getattr(sojourn, name) is not None
+
+
+def test_importing_the_library_or_the_command_loads_nothing_heavy() -> None:
+    heavy = "{'numba', 'scipy', 'matplotlib', 'pyarrow', 'numpy', 'jinja2'}"
+    for module in ("sojourn", "sojourn.cli.main"):
+        code = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
+        shown = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert shown.stdout.strip() == "[]", module
+
+
+def test_version_is_the_distributions() -> None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        installed = version("sojourn")
+    except PackageNotFoundError:
+        return
+    assert installed == sojourn.__version__
