@@ -48,9 +48,9 @@ class ArchiveLimits(NamedTuple):
     directory : int
         Bytes of the directory.
     ratio : int
-        Inflated to packed bytes, of one member and of the whole archive.
+        Inflated to packed bytes, of one member, and of the whole archive beyond one full member.
     free : int
-        Bytes below which the ratio does not matter: a short run of blanks is no bomb.
+        Bytes of a member below which its ratio does not matter: a short run of blanks is no bomb.
     window : int
         Bytes of history that a Zstandard frame may ask for.
     """
@@ -112,21 +112,20 @@ class Archive:
     """
 
     def __init__(self, path: Path, limits: ArchiveLimits | None = None) -> None:
-        self._limits = ArchiveLimits() if limits is None else limits
+        limits = ArchiveLimits() if limits is None else limits
+        self._limits = limits
         self._file: BinaryIO = path.open("rb")
         try:
             self._length = os.fstat(self._file.fileno()).st_size
             self.members: dict[str, Member] = {}
             self.n_repeated = 0
-            for name, member in _directory(self._file, self._length, self._limits, path):
+            for name, member in _directory(self._file, self._length, limits, path):
                 self.n_repeated += name in self.members
                 self.members[name] = member
         except BaseException:
             self._file.close()
             raise
-        self._budget = min(
-            self._limits.total, max(self._limits.free, self._limits.ratio * self._length)
-        )
+        self._budget = min(limits.total, max(limits.member, limits.ratio * self._length))
 
     def __enter__(self) -> Self:
         return self
@@ -154,17 +153,17 @@ class Archive:
         data = bytearray()
         checksum = 0
         for piece in _inflate(source, member.method, limits.window):
-            self._budget -= len(piece)
-            if self._budget < 0:
-                raise BudgetError(
-                    f"the archive inflates to more than {limits.ratio} times its size or "
-                    f"{limits.total} bytes; the rest was left unread"
-                )
             if len(data) + len(piece) > ceiling:
                 raise MemberError(
                     f"inflates to more than {limits.member} bytes"
                     if ceiling == limits.member
                     else f"inflates to more than {limits.ratio} times its packed size"
+                )
+            self._budget -= len(piece)
+            if self._budget < 0:
+                raise BudgetError(
+                    f"the archive inflates to more than {limits.ratio} times its size or "
+                    f"{limits.total} bytes; the rest was left unread"
                 )
             checksum = zlib.crc32(piece, checksum)
             data += piece

@@ -173,7 +173,7 @@ def _read_document(source: Path, options: ReadOptions) -> Iterator[Record]:
         raise ReaderError(f"{source}: no Inspect log, its header cannot be read: {error}") from None
     log = _log(source, header, options)
     samples = values.get("samples", b"null")
-    if bytes(memoryview(samples)[:1]) != b"[":
+    if bytes(memoryview(samples)[:16]).strip() == b"null":
         raise _empty(log)
     items = enumerate(array_items(samples, source=str(source)), start=1)
     yield from _records(
