@@ -1,0 +1,428 @@
+"""Which state a step is in, learnt once and then applied to any corpus.
+
+Named states are the default: a reader of the report knows them, they are fixed without looking at
+the order of steps (so that the exact test is exact), and they mean the same on other tasks. When
+too many names remain, steps are described by rules and clustered; a user's own table replaces both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn._validation import check_choice, check_positive_int
+from sojourn.corpus import ResolvedRuns, StepTypes, TraceCorpus, resolve
+from sojourn.errors import NothingUsableError
+from sojourn.records import Actor, StepKind
+from sojourn.sequences import StateSequences
+from sojourn.states.cluster import cut_tree, mean_silhouettes, merge_identical, ward_linkage
+from sojourn.states.features import (
+    FEATURE_FIELDS,
+    OTHER,
+    StepFeatures,
+    repeats_previous,
+    step_features,
+)
+
+__all__ = ["StateModel", "fit_states", "runs_with_steps"]
+
+Floats = npt.NDArray[np.float64]
+_ACTORS, _KINDS = tuple(Actor), tuple(StepKind)
+_TIE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateModel:
+    """A rule from steps to named states.
+
+    Attributes
+    ----------
+    state_names : tuple of str
+        One readable name a state.
+    mode : str
+        ``names``, ``table`` or ``clusters``.
+    order_free : bool
+        Whether a step's state is fixed without looking at other steps of its run. The exact test
+        is exact only then.
+    silhouette : tuple of (int, float)
+        Mean silhouette of every number of states that was looked at; empty without clustering.
+    by_name : mapping of str to int
+        State of each step name, for ``names`` and ``table``; ``*`` is the state of other names.
+    by_kind : mapping of (str, str) to int
+        State of a name never seen, by the step's actor and kind, where there is no ``*``.
+    clusters : _Clusters or None
+        What ``clusters`` goes by.
+    """
+
+    state_names: tuple[str, ...]
+    mode: str
+    order_free: bool = True
+    silhouette: tuple[tuple[int, float], ...] = ()
+    by_name: Mapping[str, int] = field(default_factory=dict, repr=False)
+    by_kind: Mapping[tuple[str, str], int] = field(default_factory=dict, repr=False)
+    clusters: _Clusters | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_states} states from {self.mode}: {', '.join(self.state_names)}"]
+        lines += [f"  silhouette at {m:>3} states  {value:.3f}" for m, value in self.silhouette]
+        return "\n".join(lines)
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.state_names)
+
+    def states_of(self, types: StepTypes) -> npt.NDArray[np.int32]:
+        """Give the state of each distinct step, first as itself and then as a repetition.
+
+        Returns
+        -------
+        ndarray of shape (n_types, 2), int32
+
+        Raises
+        ------
+        ValueError
+            If a user's table has no state for a name, nor a ``*``.
+        """
+        if self.clusters is not None:
+            return self.clusters.assign(types)
+        used = np.unique(types.name)
+        missing = [types.names[i] for i in used if types.names[i] not in self.by_name]
+        if missing and "*" not in self.by_name and not self.by_kind:
+            raise ValueError(
+                f"the table has no state for {', '.join(map(repr, missing[:5]))}"
+                f"{' and others' if len(missing) > 5 else ''}; add them, or '*' for all others"
+            )
+        states = np.empty((len(types), 2), dtype=np.int32)
+        for code in range(len(types)):
+            name = types.names[types.name[code]]
+            kind = str(_ACTORS[types.actor[code]]), str(_KINDS[types.kind[code]])
+            fallback = self.by_name.get("*", self.by_kind.get(kind, self.by_kind.get(("", ""), 0)))
+            states[code] = self.by_name.get(name, fallback)
+        return states
+
+    def transform(self, corpus: TraceCorpus, runs: ResolvedRuns | None = None) -> StateSequences:
+        """Turn runs into paths of states.
+
+        Parameters
+        ----------
+        corpus : TraceCorpus
+            Any corpus, not only the one that the states come from.
+        runs : ResolvedRuns, optional
+            The runs that count and how they ended; by the default policy when left out.
+
+        Returns
+        -------
+        StateSequences
+            The runs of `runs_with_steps`, in their order, with the tasks and units of `runs`.
+        """
+        resolved = resolve(corpus) if runs is None else runs
+        kept = runs_with_steps(corpus, resolved)
+        index = resolved.index[kept]
+        codes, offsets, digests = _steps_of(corpus, index)
+        states = self.states_of(corpus.step_types)
+        if self.order_free:
+            path = states[:, 0][codes]
+        else:
+            path = states[codes, repeats_previous(codes, offsets, digests).astype(np.intp)]
+        return StateSequences(
+            states=path,
+            offsets=offsets,
+            event=resolved.event[kept],
+            task=resolved.task[kept],
+            unit=resolved.unit[kept],
+            state_names=self.state_names,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the states in the form of the JSON contract, with how they were made."""
+        return {
+            "n_states": self.n_states,
+            "names": list(self.state_names),
+            "silhouette": [{"n_states": m, "value": value} for m, value in self.silhouette],
+            "mode": self.mode,
+            "order_free": self.order_free,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Clusters:
+    """Distinct feature vectors with their clusters; a new one goes to the nearest centroid."""
+
+    fields: tuple[str, ...]
+    kept_names: tuple[str, ...]
+    repeats: bool
+    columns: tuple[str, ...]
+    points: Floats
+    label: npt.NDArray[np.intp]
+    centroids: Floats
+
+    def assign(self, types: StepTypes) -> npt.NDArray[np.int32]:
+        features = _vectors(types, self.fields, self.kept_names, self.repeats)
+        vectors = np.zeros((features.matrix.shape[0], len(self.columns)))
+        place = {column: j for j, column in enumerate(self.columns)}
+        # A feature never seen in the fit adds the same to every distance: it is left out.
+        for j, column in enumerate(features.columns):
+            if column in place:
+                vectors[:, place[column]] = features.matrix[:, j]
+        known = {point.tobytes(): int(c) for point, c in zip(self.points, self.label, strict=True)}
+        states = np.empty(vectors.shape[0], dtype=np.int32)
+        for k, vector in enumerate(vectors):
+            state = known.get(vector.tobytes())
+            if state is None:
+                state = int(np.argmin(((self.centroids - vector) ** 2).sum(axis=1)))
+            states[k] = state
+        return states.reshape(len(types), 2)
+
+
+def runs_with_steps(corpus: TraceCorpus, runs: ResolvedRuns) -> npt.NDArray[np.bool_]:
+    """Tell which resolved runs have their steps in the log (or are known to have had none)."""
+    logged = np.diff(corpus.offsets)[runs.index]
+    return np.asarray((logged > 0) | (corpus.n_steps[runs.index] == 0), dtype=np.bool_)
+
+
+def fit_states(
+    corpus: TraceCorpus,
+    *,
+    mode: str = "auto",
+    table: Mapping[str, str] | None = None,
+    runs: ResolvedRuns | None = None,
+    max_names: int = 12,
+    min_share: float = 0.01,
+    n_states: int | None = None,
+    min_states: int = 2,
+    max_states: int = 15,
+    fields: Sequence[str] = FEATURE_FIELDS,
+    repeats: bool = False,
+) -> StateModel:
+    """Choose the states of a corpus.
+
+    Parameters
+    ----------
+    corpus : TraceCorpus
+        The runs.
+    mode : {"auto", "names", "clusters"}
+        ``names``: step names are states, those under `min_share` of steps pooled into ``other``.
+        ``auto``: the same when at most `max_names` states remain, else ``clusters``.
+    table : mapping of str to str, optional
+        A state for each step name, ``*`` for all others; it replaces `mode`.
+    runs : ResolvedRuns, optional
+        The runs that count; by the default policy when left out.
+    max_names, min_share : int, float
+        See `mode`.
+    n_states : int, optional
+        Number of clusters; by default that of the largest mean silhouette, the smallest of those
+        that tie.
+    min_states, max_states : int
+        Numbers of clusters to look at.
+    fields : sequence of {"actor", "kind", "name", "ok"}
+        Features to cluster by.
+    repeats : bool
+        Whether to cluster by "repeats the previous action" too. It looks at another step, so the
+        exact test is only approximate then.
+
+    Returns
+    -------
+    StateModel
+
+    Raises
+    ------
+    NothingUsableError
+        If no run that counts has a step.
+    ValueError
+        If a setting is out of range, or the table leaves out a name.
+    """
+    check_choice(mode, ("auto", "names", "clusters"), name="mode")
+    check_positive_int(max_names, name="max_names")
+    if not 0.0 <= min_share < 1.0:
+        raise ValueError(f"min_share must lie in [0, 1); got {min_share!r}")
+    if check_positive_int(min_states, name="min_states") > check_positive_int(
+        max_states, name="max_states"
+    ):
+        raise ValueError(f"min_states must be at most max_states, {max_states}")
+    resolved = resolve(corpus) if runs is None else runs
+    index = resolved.index[runs_with_steps(corpus, resolved)]
+    codes, offsets, digests = _steps_of(corpus, index)
+    if codes.size == 0:
+        raise NothingUsableError("no run that counts has a step; states cannot be chosen")
+    types = corpus.step_types
+    counts = np.bincount(codes, minlength=len(types))
+    if table is not None:
+        return _from_table(table, types, counts)
+    named = np.bincount(types.name, weights=counts, minlength=len(types.names)).astype(np.float64)
+    kept = _frequent(types.names, named, min_share)
+    pooled = bool(named.sum() > sum(named[types.names.index(name)] for name in kept))
+    if mode == "names" or (mode == "auto" and len(kept) + pooled <= max_names):
+        return _from_names(types, counts, kept, pooled)
+    again = None
+    if repeats:
+        same = repeats_previous(codes, offsets, digests)
+        again = np.bincount(codes[same], minlength=len(types))
+    wanted = (n_states, n_states) if n_states is not None else (min_states, max_states)
+    return _from_clusters(types, counts, kept, again, tuple(fields), wanted)
+
+
+def _frequent(names: Sequence[str], counts: Floats, min_share: float) -> tuple[str, ...]:
+    """Names with their share of steps or more, the most frequent first."""
+    enough = np.flatnonzero((counts > 0) & (counts >= min_share * counts.sum()))
+    return tuple(names[i] for i in sorted(enough.tolist(), key=lambda i: (-counts[i], names[i])))
+
+
+def _from_table(
+    table: Mapping[str, str], types: StepTypes, counts: npt.NDArray[np.intp]
+) -> StateModel:
+    if not table:
+        raise ValueError("the table of states must not be empty")
+    for name, state in table.items():
+        if not (isinstance(name, str) and isinstance(state, str) and state):
+            raise ValueError(
+                f"the table must map names to names of states; got {name!r}: {state!r}"
+            )
+    state_names = tuple(dict.fromkeys(table.values()))
+    place = {name: k for k, name in enumerate(state_names)}
+    model = StateModel(
+        state_names=state_names,
+        mode="table",
+        by_name={name: place[state] for name, state in table.items()},
+    )
+    model.states_of(_only(types, counts > 0))
+    return model
+
+
+def _only(types: StepTypes, keep: npt.NDArray[np.bool_]) -> StepTypes:
+    return StepTypes.from_keys([k for k, used in zip(types.keys(), keep, strict=True) if used])
+
+
+def _from_names(
+    types: StepTypes, counts: npt.NDArray[np.intp], kept: tuple[str, ...], pooled: bool
+) -> StateModel:
+    state_names = list(kept)
+    if pooled and OTHER not in state_names:
+        state_names.append(OTHER)
+    by_name = {name: k for k, name in enumerate(state_names)}
+    by_kind: dict[tuple[str, str], int] = {}
+    if pooled:
+        by_name["*"] = state_names.index(OTHER)
+    else:
+        # A name never seen goes where most steps of its actor and kind are.
+        state = np.array([by_name.get(name, 0) for name in types.names])[types.name]
+        kinds = list(zip(types.actor.tolist(), types.kind.tolist(), strict=True))
+        for kind in dict.fromkeys(kinds):
+            among = np.array([k == kind for k in kinds])
+            found = np.bincount(state[among], weights=counts[among])
+            by_kind[(str(_ACTORS[kind[0]]), str(_KINDS[kind[1]]))] = int(np.argmax(found))
+        by_kind[("", "")] = 0
+    return StateModel(
+        state_names=tuple(state_names), mode="names", by_name=by_name, by_kind=by_kind
+    )
+
+
+def _from_clusters(
+    types: StepTypes,
+    counts: npt.NDArray[np.intp],
+    kept: tuple[str, ...],
+    again: npt.NDArray[np.intp] | None,
+    fields: tuple[str, ...],
+    wanted: tuple[int, int],
+) -> StateModel:
+    features = _vectors(types, fields, kept, again is not None)
+    weight = np.zeros((len(types), 2))
+    weight[:, 0] = counts if again is None else counts - again
+    weight[:, 1] = 0 if again is None else again
+    used = weight.ravel() > 0
+    merged = merge_identical(features.matrix[used], weight.ravel()[used])
+    tree = ward_linkage(merged.points, merged.weights)
+    n = tree.n_points
+    cuts = np.arange(max(2, min(wanted[0], n)), min(wanted[1], n) + 1)
+    curve = mean_silhouettes(merged.points, tree, cuts, merged.weights)
+    if wanted[0] == wanted[1] or curve.size == 0:
+        m = min(wanted[0], n)
+    else:
+        m = int(cuts[np.argmax(curve >= curve.max() - _TIE)])
+    label = cut_tree(tree, m)
+    label = _by_size(label, merged.weights)
+    total = np.bincount(label, weights=merged.weights)
+    centroids = np.stack(
+        [
+            np.bincount(label, weights=merged.weights * merged.points[:, j]) / total
+            for j in range(merged.points.shape[1])
+        ],
+        axis=1,
+    )
+    labels_of_types = np.full(used.size, -1)
+    labels_of_types[used] = label[merged.place]
+    return StateModel(
+        state_names=_cluster_names(types, weight, labels_of_types.reshape(-1, 2), m),
+        mode="clusters",
+        order_free=again is None,
+        silhouette=tuple((int(k), float(value)) for k, value in zip(cuts, curve, strict=True)),
+        clusters=_Clusters(
+            fields=fields,
+            kept_names=kept,
+            repeats=again is not None,
+            columns=features.columns,
+            points=merged.points,
+            label=label,
+            centroids=centroids,
+        ),
+    )
+
+
+def _vectors(
+    types: StepTypes, fields: tuple[str, ...], kept: tuple[str, ...], repeats: bool
+) -> StepFeatures:
+    """Feature vectors of each distinct step, as itself and as a repetition, one under the other."""
+    single = step_features(types, fields=fields, names=kept)
+    matrix = np.repeat(single.matrix, 2, axis=0)
+    if not repeats:
+        return StepFeatures(matrix=matrix, columns=single.columns)
+    again = np.tile([0.0, 1.0], len(types))[:, None]
+    return StepFeatures(matrix=np.hstack((matrix, again)), columns=(*single.columns, "repeat=yes"))
+
+
+def _by_size(label: npt.NDArray[np.intp], weights: Floats) -> npt.NDArray[np.intp]:
+    """Give clusters numbers by their weight, the largest first."""
+    order = np.argsort(-np.bincount(label, weights=weights), kind="stable")
+    rank = np.empty(order.size, dtype=np.intp)
+    rank[order] = np.arange(order.size)
+    return rank[label]
+
+
+def _cluster_names(
+    types: StepTypes, weight: Floats, label: npt.NDArray[np.intp], m: int
+) -> tuple[str, ...]:
+    """Name a cluster by its most frequent steps: one, two where the second has a quarter of it."""
+    names: list[str] = []
+    for state in range(m):
+        shares: dict[str, float] = {}
+        for code, again in zip(*np.nonzero(label == state), strict=True):
+            words = types.names[types.name[code]]
+            words += " (error)" if types.ok[code] == 0 else ""
+            words += " again" if again else ""
+            shares[words] = shares.get(words, 0.0) + weight[code, again]
+        ordered = sorted(shares, key=lambda words: (-shares[words], words))
+        name = ordered[0]
+        if len(ordered) > 1 and shares[ordered[1]] >= 0.25 * sum(shares.values()):
+            name = f"{ordered[0]}, {ordered[1]}"
+        if len(ordered) > 1 + ("," in name):
+            name += ", ..."
+        names.append(name if name not in names else f"{name} [{state + 1}]")
+    return tuple(names)
+
+
+def _steps_of(
+    corpus: TraceCorpus, index: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint64] | None]:
+    """Give the steps of the runs, one run after the other; no copy when it is all of them."""
+    if np.array_equal(index, np.arange(len(corpus))):
+        return corpus.steps, corpus.offsets, corpus.digests
+    lengths = np.diff(corpus.offsets)[index]
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    source = np.repeat(corpus.offsets[:-1][index] - offsets[:-1], lengths)
+    source += np.arange(offsets[-1])
+    digests = None if corpus.digests is None else corpus.digests[source]
+    return corpus.steps[source], offsets, digests
