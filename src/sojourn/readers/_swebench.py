@@ -51,7 +51,7 @@ _LISTS: tuple[tuple[str, Finding], ...] = (
     ("error_ids", UNSCORED),
 )
 _FIRST_VERSION = {"resolved", "applied", "generated"}
-_SECOND_VERSION = {"resolved_ids", "resolved_instances", "completed_ids", "completed_instances"}
+_SECOND_VERSION = {"resolved_ids", "unresolved_ids", "resolved_instances", "completed_ids"}
 
 
 class _Report(msgspec.Struct):
@@ -69,7 +69,7 @@ def is_run_report(head: bytes) -> bool:
     """Return whether a file that begins with `head` is the report of a run."""
     found = sniff(head)
     return found.kind == "object" and (
-        len(found.keys & _SECOND_VERSION) > 1 or found.keys >= _FIRST_VERSION
+        not found.keys.isdisjoint(_SECOND_VERSION) or found.keys >= _FIRST_VERSION
     )
 
 

@@ -132,7 +132,6 @@ def _trace(line: _Line, place: _Place, source: Path) -> Trace:
         step_limit=place.step_limit,
         n_steps=len(steps),
         steps=steps,
-        job_id=str(source),
         source_type=MintReader.name,
         source_uri=str(source),
     )

@@ -97,7 +97,6 @@ def _trace(run: _Run, source: Path) -> Trace:
         score=run.reward,
         n_steps=sum(message.role == "assistant" for message in run.traj),
         steps=tuple(_steps(run.traj)),
-        job_id=str(source),
         source_type=TauBenchReader.name,
         source_uri=str(source),
     )
