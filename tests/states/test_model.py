@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from sojourn.corpus import CorpusBuilder, Policy, TraceCorpus, resolve
 from sojourn.errors import NothingUsableError
 from sojourn.process import count_transitions
+from sojourn.readers import read_traces
 from sojourn.records import Actor, End, LimitKind, Outcome, Step, StepKind, Trace
 from sojourn.sequences import CENSORED, FAILURE, SUCCESS
 from sojourn.states import fit_states, repeats_previous, step_features
@@ -233,3 +235,21 @@ def test_states_feed_the_counts() -> None:
     assert counts.transitions.tolist() == [[0, 1], [1, 0]]
     assert counts.to_success.tolist() == [1, 0]
     assert counts.to_failure.tolist() == [0, 1]
+
+
+def test_tau_bench_through_the_reader_has_the_known_counts(real_logs: Path) -> None:
+    corpus = read_traces(real_logs / "tau-bench" / "gpt-4o-airline.json")
+    runs = resolve(corpus, Policy(limits="failure"))
+    table = {"respond": "R", "transfer_to_human_agents": "X", "*": "T"}
+    model = fit_states(corpus, table=table, runs=runs)
+    assert model.state_names == ("R", "X", "T")
+    counts = count_transitions(model.transform(corpus, runs))
+    order = [0, 2, 1]
+    assert counts.starts[order].tolist() == [198, 2, 0]
+    moves = counts.transitions[np.ix_(order, order)]
+    assert moves.tolist() == [[574, 521, 46], [518, 593, 2], [0, 0, 0]]
+    assert counts.to_success[order].tolist() == [49, 0, 35]
+    assert counts.to_failure[order].tolist() == [100, 3, 13]
+    default = fit_states(corpus)
+    assert default.mode == "names" or default.silhouette
+    assert default.transform(corpus).states.size == 2454
