@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from builders import corpus_of
 from sojourn.assess import TraceAssessment, assess_groups, assess_traces
 from sojourn.assess.cautions import CAUTIONS
 from sojourn.corpus import CorpusBuilder, Policy, TraceCorpus
@@ -18,7 +19,6 @@ from sojourn.errors import NothingUsableError
 from sojourn.estimates import Status
 from sojourn.readers import read_traces
 from sojourn.records import End, LimitKind, Outcome, Trace
-from builders import corpus_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

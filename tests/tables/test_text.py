@@ -1,0 +1,44 @@
+"""Text tables, and labels that a log cannot write to a terminal with."""
+
+from __future__ import annotations
+
+import pytest
+
+from sojourn.tables import clean, indent, text_table
+
+
+def test_columns_are_aligned() -> None:
+    assert text_table(("name", "n"), [("a", 1), ("long", 200), ("b", None)]) == [
+        "name    n",
+        "a       1",
+        "long  200",
+        "b       -",
+    ]
+
+
+def test_table_without_header() -> None:
+    assert text_table(("", ""), [("a", 1)], left=2) == ["a  1"]
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("gpt-4o", "gpt-4o"),
+        ("a\x1b[2Jb", "a?[2Jb"),
+        ("a\nb\rc\td", "a?b?c?d"),
+        ("\u202egnp.exe", "?gnp.exe"),
+        ("a\u2028b\u200bc", "a?b?c"),
+        ("\ud800", "?"),
+        ("é漢", "é漢"),
+    ],
+)
+def test_clean_leaves_letters_and_takes_control(label: str, expected: str) -> None:
+    assert clean(label) == expected
+
+
+def test_clean_shortens() -> None:
+    assert clean("x" * 1_000_000, limit=10) == "x" * 9 + "…"
+
+
+def test_indent_leaves_empty_lines_empty() -> None:
+    assert indent(["a", ""]) == ["  a", ""]
