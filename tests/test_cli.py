@@ -238,7 +238,7 @@ def test_interrupt_exits_with_130_and_leaves_nothing_half_written(tmp_path: Path
     log.write_text("task_id,task_repeat,outcome,n_steps\n" + rows)
     target = tmp_path / "out.parquet"
     process = subprocess.Popen(
-        [sys.executable, *"-m sojourn assess --resamples 100000 --json".split(), target, log],
+        [sys.executable, "-m", "sojourn", "assess", log, "--json", target, "--resamples", "99999"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
