@@ -49,7 +49,10 @@ def write_corpus(corpus: TraceCorpus, path: str | os.PathLike[str]) -> None:
     skipped = [[s.source, s.reason, s.count, s.what] for s in corpus.skipped]
     metadata = {FORMAT_KEY: _VERSION, _SKIPPED_KEY: json.dumps(skipped).encode()}
     schema = _table(corpus, 0, min(len(corpus), 1)).schema.with_metadata(metadata)
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(temporary, schema, write_page_checksum=True) as writer,
+    ):
         for start in range(0, max(len(corpus), 1), _ROW_GROUP):
             table = _table(corpus, start, min(start + _ROW_GROUP, len(corpus)))
             writer.write_table(pa.Table.from_arrays(table.columns, schema=schema))
@@ -178,12 +181,12 @@ def read_batches(path: Path) -> Iterator[TraceBatch]:
 
     _metadata(path)
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=_ROW_GROUP):
                 yield _batch(batch)
     except (OSError, pa.ArrowException) as error:
         raise _damaged(path, error) from None
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ReaderError(
             f"{path.name}: not a corpus of ours after all ({str(error)[:120]})"
         ) from None

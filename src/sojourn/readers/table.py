@@ -7,6 +7,7 @@ they stand, so that the task ``007`` stays apart from ``7``. pyarrow does the re
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
@@ -217,6 +218,7 @@ class _CsvTable:
     def frames(self, columns: Mapping[str, int], complaints: Complaints) -> Iterator[_Frame]:
         import pyarrow as pa
 
+        survey = _survey(self._path)
         ragged: list[int] = []
         n_rows = 0
         with self._path.open("rb") as file:
@@ -226,9 +228,11 @@ class _CsvTable:
                 raise EmptySourceError(f"{self._path.name}: a header, but no row")
             file.seek(bom + self._header.length)
             try:
-                for batch in self._open(file, columns, ragged):
+                for batch in self._open(file, columns, ragged, is_utf8=survey.is_utf8):
                     texts = {
-                        name: _texts(batch.column(str(place)), complaints)
+                        name: _texts(
+                            batch.column(str(place)), complaints, is_recoded=not survey.is_utf8
+                        )
                         for name, place in columns.items()
                     }
                     yield _Frame(texts, batch.num_rows, _places(n_rows, batch.num_rows, ragged))
@@ -251,9 +255,12 @@ class _CsvTable:
                 what="line",
                 place=ragged[0],
             )
-        _check_last_quote(self._path, self._header, complaints)
+        if survey.has_odd_quotes:
+            _check_last_quote(self._path, self._header, complaints)
 
-    def _open(self, file: Any, columns: Mapping[str, int], ragged: list[int]) -> Any:
+    def _open(
+        self, file: Any, columns: Mapping[str, int], ragged: list[int], *, is_utf8: bool
+    ) -> Any:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
@@ -267,6 +274,9 @@ class _CsvTable:
             file,
             read_options=pa_csv.ReadOptions(
                 use_threads=False,
+                # pyarrow decodes a ragged row to hand it over, and must be able to: broken UTF-8
+                # goes through it as Latin-1, one letter a byte, and is taken back after.
+                encoding="utf8" if is_utf8 else "latin-1",
                 block_size=_BLOCK_BYTES,
                 column_names=[str(i) for i in range(len(self.names))],
             ),
@@ -289,7 +299,7 @@ def _places(n_before: int, n_rows: int, left_out: list[int]) -> npt.NDArray[np.i
     return sound + np.searchsorted(np.array(left_out) - np.arange(len(left_out)), sound, "right")
 
 
-def _texts(column: Any, complaints: Complaints) -> Texts:
+def _texts(column: Any, complaints: Complaints, *, is_recoded: bool = False) -> Texts:
     """Return an Arrow column as codes into its distinct texts."""
     import pyarrow as pa
 
@@ -302,7 +312,10 @@ def _texts(column: Any, complaints: Complaints) -> Texts:
             values = values.cast(pa.string())
         values = values.cast(pa.large_binary())
     codes = column.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-    texts, broken = decode_texts(values.to_pylist())
+    found = values.to_pylist()
+    if is_recoded:
+        found = [value and value.decode("utf-8").encode("latin-1") for value in found]
+    texts, broken = decode_texts(found)
     if broken:
         complaints.add(
             "bytes that are not UTF-8 were replaced",
@@ -312,14 +325,30 @@ def _texts(column: Any, complaints: Complaints) -> Texts:
     return Texts(codes, texts)
 
 
-def _check_last_quote(path: Path, header: _Header, complaints: Complaints) -> None:
-    """Tell of a quoted field that is still open at the file's end: it swallowed all later rows."""
+class _Survey(NamedTuple):
+    """What a first look at all bytes of a CSV tells."""
+
+    is_utf8: bool
+    has_odd_quotes: bool
+
+
+def _survey(path: Path) -> _Survey:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_utf8 = True
     n_quotes = 0
     with path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
             n_quotes += block.count(b'"')
-    if n_quotes % 2 == 0:
-        return
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError:
+                is_utf8 = False
+                decoder.reset()
+    return _Survey(is_utf8 and not decoder.getstate()[0], n_quotes % 2 == 1)
+
+
+def _check_last_quote(path: Path, header: _Header, complaints: Complaints) -> None:
+    """Tell of a quoted field that is still open at the file's end: it swallowed all later rows."""
     row = 0  # the header's: what breaks after n records is row n
     with path.open(encoding="latin-1", newline="") as lines:
         try:
@@ -356,7 +385,7 @@ class _ParquetTable:
         self._check(names, columns)
         n_rows = 0
         try:
-            with pq.ParquetFile(self._path) as file:
+            with pq.ParquetFile(self._path, page_checksum_verification=True) as file:
                 for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=names):
                     texts = {
                         name: _texts(batch.column(self.names[place]), complaints)
