@@ -34,7 +34,7 @@ FloatArray = npt.NDArray[np.float64]
 Generatable = np.random.Generator | np.random.SeedSequence | int | None
 
 _LOGIT_RANGE = 30.0
-_NEGLIGIBLE = 30.0
+_NEGLIGIBLE = 23.0
 _FINE_TERMS = 64
 _N_COARSE = 64
 

@@ -38,6 +38,7 @@ Generatable = np.random.Generator | np.random.SeedSequence | int | None
 
 FEW = 10
 _ESTIMANDS = ("population", "same_tasks")
+_ENDS = ("above 0", "below 1")
 _METHODS = ("auto", "wilson_effective", "beta_binomial", "bootstrap")
 
 
@@ -79,6 +80,7 @@ def success_rate(
         0,
         generator(0),
         partial(fit_beta_binomial, counts),
+        _ENDS,
     )
     return _estimate(sample, settings)
 
@@ -204,13 +206,46 @@ def pass_hats(
     M. Chen et al. (2021), arXiv:2107.03374 (pass@k); S. Yao et al. (2024), arXiv:2406.12045
     (pass^k); W. Hoeffding (1956), Ann. Math. Statist. 27, 713-721 (unequal probabilities).
     """
+    rng = generator(rng)
+    return _all_succeed(counts, ks, (estimand, ci_prob, method, n_resamples), rng, _ENDS)
+
+
+def pass_ats(
+    counts: TaskCounts,
+    ks: Sequence[int],
+    *,
+    estimand: str = "population",
+    ci_prob: float = 0.95,
+    method: str = "auto",
+    n_resamples: int = 1999,
+    rng: Generatable = None,
+) -> tuple[Estimate, ...]:
+    """Return pass@k for several k: one minus pass^k of the counts with failures for successes.
+
+    See `pass_hats` for parameters, method and references.
+    """
+    options = (estimand, ci_prob, method, n_resamples)
+    failing = _all_succeed(counts.flipped(), ks, options, generator(rng), _ENDS[::-1])
+    return tuple(_complement(estimate) for estimate in failing)
+
+
+def _all_succeed(
+    counts: TaskCounts,
+    ks: Sequence[int],
+    options: tuple[str, float, str, int],
+    rng: np.random.Generator,
+    ends: tuple[str, str],
+) -> tuple[Estimate, ...]:
+    """Return pass^k for several k; `ends` name the sides of a value in the reasons."""
+    estimand, ci_prob, method, n_resamples = options
     settings = _Settings(
         check_choice(estimand, _ESTIMANDS, name="estimand"),
         check_fraction(ci_prob, name="ci_prob"),
         check_choice(method, _METHODS, name="method"),
         check_positive_int(n_resamples, name="n_resamples"),
-        generator(rng),
+        rng,
         cache(partial(fit_beta_binomial, counts)),
+        ends,
     )
     if estimand == "same_tasks" and method != "auto":
         raise ValueError(f"method {method!r} resamples tasks; same_tasks takes method='auto'")
@@ -230,34 +265,6 @@ def pass_hats(
     return tuple(estimates)
 
 
-def pass_ats(
-    counts: TaskCounts,
-    ks: Sequence[int],
-    *,
-    estimand: str = "population",
-    ci_prob: float = 0.95,
-    method: str = "auto",
-    n_resamples: int = 1999,
-    rng: Generatable = None,
-) -> tuple[Estimate, ...]:
-    """Return pass@k for several k: one minus pass^k of the counts with failures for successes.
-
-    See `pass_hats` for parameters, method and references.
-    """
-    return tuple(
-        _complement(estimate)
-        for estimate in pass_hats(
-            counts.flipped(),
-            ks,
-            estimand=estimand,
-            ci_prob=ci_prob,
-            method=method,
-            n_resamples=n_resamples,
-            rng=rng,
-        )
-    )
-
-
 class _Settings(NamedTuple):
     estimand: str
     ci_prob: float
@@ -265,6 +272,7 @@ class _Settings(NamedTuple):
     n_resamples: int
     rng: np.random.Generator
     law: Callable[[], BetaBinomialPosterior]
+    ends: tuple[str, str]
 
 
 class _Sample(NamedTuple):
@@ -368,7 +376,7 @@ def _population_interval(
         flawed = int(np.count_nonzero(sample.values < 1))
         if min(some, flawed) < FEW:
             method = "blend"
-            side = "above 0" if some <= flawed else "below 1"
+            side = settings.ends[0 if some <= flawed else 1]
             caution = (
                 f"{min(some, flawed)} tasks have a value {side}, fewer than {FEW}: "
                 "the interval leans on a beta-binomial law"

@@ -41,7 +41,7 @@ def attempt_variance(counts: TaskCounts, k: int, weights: FloatArray) -> float:
 
 
 def alike_variance(counts: TaskCounts, k: int, weights: FloatArray, value: float) -> float:
-    """Return the same variance if all tasks were alike, with p^k = value: the least there can be."""
+    """Return the variance of the mean if all tasks were alike, with p^k = value."""
     p = value ** (1 / k)
     return _variance_of_mean(counts, k, weights, [p**i for i in range(2 * k + 1)])
 
