@@ -323,7 +323,7 @@ def test_cutting_lowers_the_least_effective_size() -> None:
 
 def test_sup_half_width_is_the_quantile_of_the_supremum() -> None:
     value = np.array([0.2, 0.5])
-    drawn = np.column_stack([np.full(99, 0.2), 0.5 + np.arange(1, 100) / 1000])
+    drawn = np.column_stack([np.full(99, 0.2), 0.5 - np.arange(1, 100) / 1000])
     # 95th of 99 sorted suprema is .095; 10^9 units need no correction.
     assert sup_half_width(value, drawn, 10**9, 0.95) == pytest.approx(0.095, rel=1e-6)
     assert sup_half_width(value, drawn, 5, 0.95) == pytest.approx(
