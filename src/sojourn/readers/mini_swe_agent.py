@@ -32,12 +32,12 @@ __all__ = ["MiniSweAgentReader"]
 
 SUFFIX = ".traj.json"
 AGENT = "mini-swe-agent"
-# The agent submits by printing a marker: that command is its `submit`, whatever follows it.
+# The agent submits by printing a marker: such a command is its `submit`, whatever stands around.
 SUBMIT = "submit"
 _MARKER = re.compile(
-    r"\s*+echo\s++[\"']?(?:COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT|MINI_SWE_AGENT_FINAL_OUTPUT)"
+    r"\becho\s++[\"']?(?:COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT|MINI_SWE_AGENT_FINAL_OUTPUT)"
 )
-_FENCED = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*+\n(.*?)\n```", re.DOTALL)
+_FENCE = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*+\n")
 _RETURN_CODE = re.compile(r"\s*+<returncode>\s*+(-?\d{1,9})\s*+</returncode>")
 _MAX_TEXT = 1 << 20
 _NO_TEXT = msgspec.Raw(b"null")
@@ -263,13 +263,24 @@ def _limit_kind(info: _Info) -> LimitKind:
 
 
 def _submits(message: _Message) -> bool:
-    return message.is_turn() and any(map(_MARKER.match, _commands(message)))
+    return message.is_turn() and any(map(_MARKER.search, _commands(message)))
 
 
 def _commands(message: _Message) -> list[str]:
     if message.extra is not None and message.extra.actions:
         return [action.command or "" for action in message.extra.actions]
-    return _FENCED.findall(_text(message))
+    return list(_fenced(_text(message)))
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """Yield what stands in fenced blocks; a fence that is never closed ends the search."""
+    position = 0
+    while (start := _FENCE.search(text, position)) is not None:
+        end = text.find("\n```", start.end() - 1)
+        if end < 0:
+            return
+        yield text[start.end() : end]
+        position = end + 4
 
 
 def _text(message: _Message) -> str:
@@ -297,7 +308,7 @@ def _steps(messages: list[_Message]) -> Iterator[Step]:
             continue
         codes = list(_return_codes(messages, position))
         calls = [("bash", command) for command in commands]
-        if _MARKER.match(commands[0]):
+        if _MARKER.search(commands[0]):
             calls[0] = (SUBMIT, commands[0])
         ok = not any(codes) if codes else None
         yield tool_step(calls, ok=ok, command=commands[0])
