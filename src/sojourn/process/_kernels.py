@@ -205,38 +205,56 @@ def simulate_paths(
 
 @kernel
 def simulate_tables(
-    rng: np.random.Generator,
+    keys: npt.NDArray[np.uint64],
     accept: Floats,
     alias: States,
     n_runs: int,
     max_steps: int,
-    table: Integers,
+    tables: Integers,
     ends: Integers,
 ) -> None:
-    """Draw runs of the first table and keep only what a refit needs: counts and ends.
+    """Draw corpora of runs and keep only what a refit needs: counts and ends.
 
-    `table` has shape (m + 1, m + 3) and `ends` (3, max_steps + 1): runs by event and length.
+    Corpus b is drawn with the key keys[b], from the counter-based generator SplitMix64 (Steele,
+    Lea & Flood 2014): each number is a mix of key plus counter, so that the next one is under way
+    before the last is used. `accept` and `alias` are the rows of one chain, shape (m + 1, m + 2), `tables`
+    has shape (n_corpora, m + 1, m + 3) and `ends` (n_corpora, 3, max_steps + 1).
     """
-    m = table.shape[0] - 1
-    first = accept[0]
-    second = alias[0]
-    width = first.shape[1]
-    for _ in range(n_runs):
-        row = 0
-        length = 0
-        while True:
-            u = rng.random() * width
-            j = int(u)
-            if u - j >= first[row, j]:
-                j = second[row, j]
-            if j >= m:
-                table[row, j] += 1
-                ends[j - m + 1, length] += 1
-                break
-            if length == max_steps:
-                table[row, m + 2] += 1
-                ends[0, length] += 1
-                break
-            table[row, j] += 1
-            row = j + 1
-            length += 1
+    m = tables.shape[1] - 1
+    width = accept.shape[1]
+    columns = m + 3
+    keep = accept.ravel()
+    other = alias.ravel()
+    gamma = np.uint64(0x9E3779B97F4A7C15)
+    first = np.uint64(0xBF58476D1CE4E5B9)
+    second = np.uint64(0x94D049BB133111EB)
+    scale = width * 2.0**-53
+    for b in range(keys.size):
+        counter = keys[b]
+        table = tables[b].ravel()
+        for _ in range(n_runs):
+            row = np.int64(0)
+            length = 0
+            while True:
+                counter += gamma
+                x = counter
+                x = (x ^ (x >> np.uint64(30))) * first
+                x = (x ^ (x >> np.uint64(27))) * second
+                x ^= x >> np.uint64(31)
+                u = np.float64(x >> np.uint64(11)) * scale
+                j = np.int64(u)
+                cell = row * width + j
+                swap = np.int64(other[cell])
+                # Both are loaded, so that the choice costs no branch that is guessed wrong.
+                j = j if u - j < keep[cell] else swap
+                if j >= m:
+                    table[row * columns + j] += 1
+                    ends[b, j - m + 1, length] += 1
+                    break
+                if length == max_steps:
+                    table[row * columns + m + 2] += 1
+                    ends[b, 0, length] += 1
+                    break
+                table[row * columns + j] += 1
+                row = j + 1
+                length += 1

@@ -250,7 +250,7 @@ def resimulate(
     fit : HomogeneousFit
         The chain to simulate.
     n_corpora : int
-        Number of corpora, one stream of chance each.
+        Number of corpora, one key of chance each.
     n_runs : int, optional
         Runs of each corpus; as many as were fitted by default.
     max_steps : int
@@ -267,8 +267,8 @@ def resimulate(
     tables = np.zeros((n_corpora, m + 1, m + 3), dtype=np.int64)
     ends = np.zeros((n_corpora, 3, max_steps + 1), dtype=np.int64)
     size = fit.counts.n_runs if n_runs is None else check_positive_int(n_runs, name="n_runs")
-    for b, child in enumerate(generator(rng).spawn(n_corpora)):
-        _kernels.simulate_tables(child, accept, alias, size, max_steps, tables[b], ends[b])
+    keys = generator(rng).integers(0, 2**64, size=n_corpora, dtype=np.uint64)
+    _kernels.simulate_tables(keys, accept[0], alias[0], size, max_steps, tables, ends)
     return Resimulated(tables=tables, ends=ends)
 
 
