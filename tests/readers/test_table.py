@@ -131,7 +131,9 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, form=st.sampled_from(["csv", "parquet", "jsonl"]))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_what_is_written_is_read(tmp_path: Path, rows: list[dict[str, Any]], form: str) -> None:
     path = tmp_path / f"rows.{form}"
     write_rows(path, rows)

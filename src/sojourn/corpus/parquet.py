@@ -123,7 +123,7 @@ def is_canonical(path: Path) -> bool:
 
     try:
         metadata = pq.read_schema(path).metadata
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, ValueError):
         return False
     return FORMAT_KEY in (metadata or {})
 
@@ -153,7 +153,7 @@ def _metadata(path: Path) -> dict[bytes, bytes]:
 
     try:
         metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, ValueError) as error:
         raise _damaged(path, error) from None
     version = metadata.get(FORMAT_KEY)
     if version is None:

@@ -13,7 +13,7 @@ failure, or agent_error without a verdict      failure at its last step        f
 =============================================  ==============================  =================
 
 Every rate is also given as the bracket of [all doubtful runs fail, all succeed]; doubtful are the
-excluded runs and those that a limit cut before they succeeded.
+runs of the first row and those that a limit cut before they succeeded.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class ResolvedRuns:
         Reason and number of the runs that do not count.
     n_cut : int
         Runs in `index` that a limit cut before they succeeded.
+    n_faults : int
+        Runs without a verdict of their own, whether they are excluded or counted as failures.
     """
 
     index: npt.NDArray[np.intp]
@@ -107,6 +109,7 @@ class ResolvedRuns:
     n_clusters: int
     excluded: tuple[tuple[str, int], ...]
     n_cut: int
+    n_faults: int
     policy: Policy
 
     def __post_init__(self) -> None:
@@ -126,10 +129,15 @@ class ResolvedRuns:
 
     @property
     def bracket(self) -> tuple[float, float]:
-        """Success rate when all doubtful runs fail, and when all succeed."""
+        """Success rate when all doubtful runs fail, and when all succeed; (0, 1) without runs.
+
+        The same whatever the switches: they say how doubtful runs count, not which are doubtful.
+        """
         n_all = self.n_runs + self.n_excluded
+        if not n_all:
+            return 0.0, 1.0
         n_success = int(self.success.sum())
-        return n_success / n_all, (n_success + self.n_cut + self.n_excluded) / n_all
+        return n_success / n_all, (n_success + self.n_cut + self.n_faults) / n_all
 
 
 def resolve(corpus: TraceCorpus, policy: Policy | None = None) -> ResolvedRuns:
@@ -183,6 +191,7 @@ def resolve(corpus: TraceCorpus, policy: Policy | None = None) -> ResolvedRuns:
         n_clusters=n_clusters,
         excluded=tuple(excluded),
         n_cut=int(cut[index].sum()),
+        n_faults=int(fault.sum()),
         policy=policy,
     )
 

@@ -373,7 +373,7 @@ class _ParquetTable:
         self._path = path
         try:
             self.names = list(pq.read_schema(path).names)
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, ValueError) as error:
             raise _damaged(path, error) from None
 
     def frames(self, columns: Mapping[str, int], complaints: Complaints) -> Iterator[_Frame]:
@@ -393,7 +393,7 @@ class _ParquetTable:
                     }
                     yield _Frame(texts, batch.num_rows, _places(n_rows, batch.num_rows, []))
                     n_rows += batch.num_rows
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, LookupError, ValueError, OverflowError) as error:
             raise _damaged(self._path, error) from None
         if not n_rows:
             raise EmptySourceError(f"{self._path.name}: a schema, but no row")
