@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from oracles import hmm as oracle
 from scipy import stats
 from scipy.special import betaln, gammaln
 
+from oracles import hmm as oracle
 from sojourn.session import _kernels as kernels
 from sojourn.session import hmm
 from sojourn.task_sequences import TaskSequences

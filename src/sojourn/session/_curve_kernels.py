@@ -18,6 +18,13 @@ Array = Any  # arrays inside kernels: the functions that call them have checked 
 
 
 @kernel
+def put(target: Array, source: Array) -> None:
+    """Copy a row; a slice assignment would do, but takes seconds to compile for its error text."""
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@kernel
 def emissions(
     theta: Array, shares: Array, symbol_label: Array, symbol_outcome: Array, E: Array
 ) -> None:
@@ -77,12 +84,12 @@ def filter_all(
     y = np.empty(K)
     log_likelihood = 0.0
     for r in range(offsets.size - 1):
-        x[:] = delta
+        put(x, delta)
         for t in range(offsets[r], offsets[r + 1]):
-            pi[t] = x
+            put(pi[t], x)
             log_likelihood += math.log(filter_step(x, E[o[t]], A, y))
-            alpha[t] = y
-        rho[r] = x
+            put(alpha[t], y)
+        put(rho[r], x)
         # beta_t = A E_{t+1} beta_{t+1}, rescaled freely
         x[:] = 1.0
         for t in range(offsets[r + 1] - 1, offsets[r] - 1, -1):
@@ -151,7 +158,7 @@ def next_states(
     y = np.empty(K)
     for d in range(delta.shape[0]):
         emissions(theta[d], shares, symbol_label, symbol_outcome, E)
-        out[d] = delta[d]
+        put(out[d], delta[d])
         for t in range(offsets[0], offsets[1]):
             filter_step(out[d], E[o[t]], A[d], y)
 
@@ -194,7 +201,7 @@ def score_streams(
         for r in range(first.size):
             if cut[r] == stop[r]:
                 continue
-            x[:] = delta[d]
+            put(x, delta[d])
             for t in range(first[r], stop[r]):
                 c = filter_step(x, E[o[t]], A[d], y)
                 if t < cut[r]:
@@ -221,7 +228,7 @@ def success_runs(A: Array, bar: Array, start: Array, out: Array) -> None:
     x = np.empty(K)
     y = np.empty(K)
     for d in range(n_draws):
-        x[:] = start[d]
+        put(x, start[d])
         for n in range(n_max):
             # x: P(state of the next task, all n before it succeeded)
             alive = 0.0
@@ -244,7 +251,7 @@ def at_most_failures(A: Array, bar: Array, start: Array, r_max: int, out: Array)
     y = np.empty((r_max + 1, K))
     for d in range(n_draws):
         x[:] = 0.0
-        x[0] = start[d]
+        put(x[0], start[d])
         for n in range(n_max):
             out[d, n] = 0.0
             for r in range(r_max + 1):
@@ -266,7 +273,8 @@ def stationary_laws(A: Array, out: Array) -> None:
     n_draws, K = out.shape
     B = np.empty((K, K))
     for d in range(n_draws):
-        B[:] = A[d]
+        for i in range(K):
+            put(B[i], A[d, i])
         for n in range(K - 1, 0, -1):
             leave = 0.0
             for k in range(n):

@@ -6,11 +6,11 @@ whole step of the filter. The letters are those of the model: A transition rows,
 probabilities, delta initial distribution, (mu, nu) mean and concentration of the thetas.
 
 Why it is fast: K is written out for 2, 3 and 4; the filter is rescaled only when its
-total is small, looked at every 16 tasks (a probability is at least 1e-12, so nothing underflows); where two-step products
-M[o] M[o'] are cheap, the filter's chain of dependencies is half as long; and backward sampling has
-two phases. The first computes for every t, without dependence over t, the map from the next state
-to this one that the uniform u_t implies, two bits a state; the second only follows the maps.
-The u_t come from a counter (SplitMix64 of key + t), one fresh key a sweep.
+total is small, looked at every 16 tasks (a probability is at least 1e-12, so nothing underflows);
+where two-step products M[o] M[o'] are cheap, the filter's chain of dependencies is half as long;
+and backward sampling has two phases. The first computes for every t, without dependence over t,
+the map from the next state to this one that the uniform u_t implies, two bits a state; the second
+only follows the maps. The u_t come from a counter (SplitMix64 of key + t), one fresh key a sweep.
 """
 
 from __future__ import annotations
@@ -53,6 +53,13 @@ def fill_uniforms(key: Any, base: int, out: Array) -> None:
 def new_key(rng: Any) -> Any:
     """Draw the key of a stream of uniforms."""
     return np.uint64(rng.random() * 9007199254740992.0) << np.uint64(11)
+
+
+@kernel
+def put(target: Array, source: Array) -> None:
+    """Copy a row; a slice assignment would do, but takes seconds to compile for its error text."""
+    for i in range(source.size):
+        target[i] = source[i]
 
 
 @kernel
@@ -402,7 +409,7 @@ def last_state(alpha: Array, t: int, u: float) -> int:
         u -= alpha[s, t]
         if u < 0.0:
             return s
-    return K - 1
+    return int(K - 1)
 
 
 @kernel
@@ -609,7 +616,8 @@ def hyper_log_density(x: float, y: float, won: Array, lost: Array, prior: Array)
     """Log density of x = logit mu and y = log nu given states and outcomes, theta integrated out.
 
     sum over (j, s) of ln B(mu nu + S, (1 - mu) nu + F) - ln B(mu nu, (1 - mu) nu), plus
-    a ln mu + b ln(1 - mu) + c ln nu - d nu: the prior with the Jacobians of both changes of variable.
+    a ln mu + b ln(1 - mu) + c ln nu - d nu: the prior with the Jacobians of both changes of
+    variable.
     """
     if abs(x) > 500.0 or abs(y) > 500.0:
         return -np.inf
@@ -630,7 +638,7 @@ def hyper_log_density(x: float, y: float, won: Array, lost: Array, prior: Array)
                 total += log_gamma(b + m) - gb
             if n + m > 0.0:
                 total += gn - log_gamma(nu + n + m)
-    return total
+    return float(total)
 
 
 @kernel
@@ -668,7 +676,8 @@ def log_gamma_draw(rng: Any, shape: float) -> float:
     """Draw the log of a gamma variable: G(a) = G(a + 1) U^(1/a) does not underflow for small a."""
     if shape >= 1.0:
         return math.log(rng.standard_gamma(shape))
-    return math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
+    boost = math.log(1.0 - rng.random()) / shape
+    return math.log(rng.standard_gamma(shape + 1.0)) + boost
 
 
 @kernel
@@ -786,8 +795,12 @@ def run_chain(
             log_likelihood = forward(o, offsets, delta, E, M, P, alpha)
         if i % thin == thin - 1:
             d = i // thin
-            out_theta[d], out_A[d], out_delta[d] = theta, A, delta
-            out_hyper[d] = hyper
+            put(out_delta[d], delta)
+            put(out_hyper[d], hyper)
+            for j in range(J):
+                put(out_theta[d, j], theta[j])
+            for s in range(K):
+                put(out_A[d, s], A[s])
             out_log_likelihood[d] = log_likelihood
             next_state(offsets, alpha, A, delta, out_rho[d])
         if K > 1:
@@ -810,7 +823,7 @@ def next_state(offsets: Array, alpha: Array, A: Array, delta: Array, rho: Array)
     K = delta.size
     R = offsets.size - 1
     if R == 0 or offsets[R] == offsets[R - 1] or K == 1:
-        rho[:] = delta
+        put(rho, delta)
         return
     last = offsets[R] - 1
     total = 0.0

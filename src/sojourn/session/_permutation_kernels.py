@@ -95,7 +95,7 @@ def permutation_draws(
     plain: Array,
     beyond: Array,
 ) -> None:
-    """Fill row 0 with the observed statistics and the other rows with those of shuffled residuals."""
+    """Fill row 0 with the observed statistics, the others with those of shuffled residuals."""
     n_strata = bounds.size - 1
     order = np.arange(unit_first.size)
     shuffled = e.copy()
@@ -132,7 +132,7 @@ def session_draws(
 
 @kernel
 def swap_margins(rng: Any, Y: Array, n_steps: int) -> None:
-    """Try n_steps checkerboard swaps: row and column sums and the missing cells stay as they are."""
+    """Try n_steps checkerboard swaps: both margins and the missing cells stay as they are."""
     R, C = Y.shape
     for _ in range(n_steps):
         r = int(rng.random() * R)

@@ -1,8 +1,8 @@
 """The plainest baseline: a Beta posterior for each subdomain, nothing shared, nothing remembered.
 
-theta_j ~ Beta(a_j, b_j) independently; a subdomain's posterior is Beta(a_j + S_j, b_j + F_j), and the
-log score of a further block with s successes and f failures is the sum over subdomains of
-ln B(a + S + s, b + F + f) - ln B(a + S, b + F): a sequence, hence no binomial coefficient.
+theta_j ~ Beta(a_j, b_j) independently; a subdomain's posterior is Beta(a_j + S_j, b_j + F_j), and
+the log score of a further block with s successes and f failures is the sum over subdomains of ln
+B(a + S + s, b + F + f) - ln B(a + S, b + F): a sequence, hence no binomial coefficient.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class BetaBinomialFit:
     def run_means(self, n_max: int, *, weights: npt.ArrayLike | None = None) -> FloatArray:
         """Return the exact posterior mean of R(n) = p^n, n = 1..n_max."""
         n = check_positive_int(n_max, name="n_max")
-        return moments_of_mix(self.alpha[:, None], self.beta[:, None], self._weights(weights), n)[0]
+        moments = moments_of_mix(self.alpha[:, None], self.beta[:, None], self._weights(weights), n)
+        return np.asarray(moments[0])
 
     def run_draws(
         self,

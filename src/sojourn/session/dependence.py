@@ -1,7 +1,7 @@
 """Do outcomes within a session depend on one another? Exact tests that assume no model.
 
-Under the null the outcomes of one subdomain in one session are exchangeable, so any statistic may be
-compared with its values on outcomes permuted within (session, subdomain). The statistic is
+Under the null the outcomes of one subdomain in one session are exchangeable, so any statistic may
+be compared with its values on outcomes permuted within (session, subdomain). The statistic is
 sum_t e_t h_t, where e is the outcome less its stratum's mean and h a fading memory of earlier
 residuals, at several rates of fading; the smallest of their p-values is compared with the smallest
 in each permuted draw, so that nothing is spent on correction.
@@ -9,9 +9,9 @@ in each permuted draw, so that nothing is spent on correction.
 A drift alone is a breach of exchangeability too. A second p-value takes a straight line out of each
 stratum, in the data and in every draw; only it supports the word "clustering".
 
-Where sessions share their tasks in one order, hard stretches of the list look like clusters. The null
-then keeps both margins of the session x task matrix. A whole session that fails is a session effect,
-tested apart.
+Where sessions share their tasks in one order, hard stretches of the list look like clusters. The
+null then keeps both margins of the session x task matrix. A whole session that fails is a session
+effect, tested apart.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Within a domain theta_j ~ Beta(mu nu, (1 - mu) nu), mu ~ Beta(a, b), nu ~ Gamma(c, rate d); outcomes
 are independent given theta. On a grid over (logit mu, log nu) the posterior of theta is a finite
-mixture of products of Betas, so that means, R(n) = E[p^n] with p = sum_j w_j theta_j, the evidence and
-sequential predictions are sums over the grid, without Monte Carlo error. The trapezoid rule on a
-smooth function that dies out at the edges converges faster than any power of the step.
+mixture of products of Betas, so that means, R(n) = E[p^n] with p = sum_j w_j theta_j, the evidence
+and sequential predictions are sums over the grid, without Monte Carlo error. The trapezoid rule on
+a smooth function that dies out at the edges converges faster than any power of the step.
 
 Quantiles of p use draws from the mixture. The envelope moves (a, b, c, d) in a box, which touches
 the weights of the grid only: corners first, then bounded ascent with the gradient
@@ -97,10 +97,11 @@ def _make_grid(
 
 
 def moments_of_mix(a: FloatArray, b: FloatArray, weights: FloatArray, n_max: int) -> FloatArray:
-    """Return E[p^n], n = 1..n_max, of p = sum_j w_j theta_j with independent theta_j ~ Beta(a_j, b_j).
+    """Return E[p^n], n = 1..n_max, of p = sum_j w_j theta_j, independent theta_j ~ Beta(a_j, b_j).
 
-    E[p^n] / n! = [x^n] prod_j sum_k w_j^k E[theta_j^k] x^k / k!; written with binomial splits so that
-    nothing grows: adding subdomain j with share r of the weight so far, n factors split binomially.
+    E[p^n] / n! = [x^n] prod_j sum_k w_j^k E[theta_j^k] x^k / k!; written with binomial splits so
+    that nothing grows: adding subdomain j with share r of the weight so far, n factors split
+    binomially.
 
     Parameters
     ----------
@@ -288,10 +289,7 @@ class HierarchicalFit:
         for t, (j, y) in enumerate(zip(labels, outcomes, strict=True)):
             if y < 0:
                 continue
-            if j < 0:
-                p = self.weights @ (a / (a + b))
-            else:
-                p = a[j] / (a[j] + b[j])
+            p = self.weights @ (a / (a + b)) if j < 0 else a[j] / (a[j] + b[j])
             new = log_w + np.log(p if y == 1 else 1.0 - p)
             peak = new.max()
             pointwise[t] = peak + math.log(float(np.exp(new - peak).sum()))
@@ -383,7 +381,7 @@ class PriorBox:
         return [self.a, self.b, self.c, self.d]
 
     def corners(self) -> list[FloatArray]:
-        """The sixteen corners."""
+        """Return the sixteen corners."""
         import itertools
 
         return [np.array(c, dtype=np.float64) for c in itertools.product(*self.bounds)]
@@ -519,8 +517,9 @@ def _convolve(total: FloatArray, law: FloatArray, ratio: float) -> FloatArray:
     below = np.floor(position).astype(int)
     part = position - below
     spread = np.zeros((law.shape[0], below[-1] + 2))
-    np.add.at(spread, (slice(None), below), law * (1.0 - part))
-    np.add.at(spread, (slice(None), below + 1), law * part)
+    for k in range(law.shape[1]):
+        spread[:, below[k]] += law[:, k] * (1.0 - part[k])
+        spread[:, below[k] + 1] += law[:, k] * part[k]
     size = total.shape[1] + spread.shape[1] - 1
     out = np.fft.irfft(np.fft.rfft(total, size) * np.fft.rfft(spread, size), size)
     return np.maximum(out, 0.0)

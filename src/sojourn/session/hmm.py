@@ -132,7 +132,7 @@ class Symbols(NamedTuple):
 
 
 def encode(sequences: TaskSequences) -> Symbols:
-    """Number the (subdomain, outcome) pairs that occur; without outcome the label is moot."""
+    """Give each (subdomain, outcome) pair that occurs a number; without outcome no label counts."""
     label = sequences.subdomain.astype(np.int64)
     outcome = sequences.success.astype(np.int64)
     key = np.where(outcome < 0, -1, 2 * (label + 1) + outcome)

@@ -5,8 +5,8 @@ thetabar_s = sum_j w_j theta_js and D = diag(thetabar)::
 
     R(n) = P(all n succeed) = start' (D A)^(n-1) D 1
 
-is exact. ``start`` is the law of the state that the first of them meets: P(Z_{T+1} | data) to continue
-a session, delta for a fresh one, the stationary law of A for "some time later".
+is exact. ``start`` is the law of the state that the first of them meets: P(Z_{T+1} | data) to
+continue a session, delta for a fresh one, the stationary law of A for "some time later".
 
 Arrays have any leading shape, usually (chain, draw): ``transition`` (..., K, K), ``success_prob``
 (..., J, K), ``start`` (..., K), ``weights`` (J,).
@@ -54,9 +54,8 @@ class _Flat(NamedTuple):
 
 def state_success(success_prob: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
     """Return thetabar_s = sum_j w_j theta_js, shape (..., K)."""
-    return np.einsum(
-        "j,...jk->...k", np.asarray(weights, dtype=np.float64), np.asarray(success_prob)
-    )
+    omega = np.asarray(weights, dtype=np.float64)
+    return np.asarray(np.einsum("j,...jk->...k", omega, np.asarray(success_prob)))
 
 
 def _flatten(
@@ -226,8 +225,8 @@ def system_success_run(
     Parameters
     ----------
     domain_runs : sequence of array_like of shape (..., n_max)
-        R_i(1..n_max) of each domain. Domains are independent a posteriori: draws of different domains
-        may be paired at will, but the leading shapes must agree.
+        R_i(1..n_max) of each domain. Domains are independent a posteriori: draws of different
+        domains may be paired at will, but the leading shapes must agree.
     domain_weights : array_like of shape (n_domains,)
         W.
     convention : str

@@ -141,7 +141,7 @@ def sample_prior(
 
     Returns
     -------
-    Parameters
-        Arrays success_prob (n, J, K), transition (n, K, K), initial (n, K), mean and concentration (n,).
+    NamedTuple
+        success_prob (n, J, K), transition (n, K, K), initial (n, K), mean and concentration (n,).
     """
     return prior_draws(spec, n_subdomains, n_draws, generator(rng))

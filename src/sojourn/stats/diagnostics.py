@@ -1,4 +1,4 @@
-"""Has a sampler converged, and how large is its Monte Carlo error?
+"""Say whether a sampler has converged, and how large its Monte Carlo error is.
 
 Thin use of the array functions of arviz-stats: rank-normalised split R-hat, bulk and tail effective
 sample size, Monte Carlo standard errors, Pareto k. Draws are always of shape (chain, draw).
@@ -8,6 +8,7 @@ References: Vehtari et al. (2021), Bayesian Analysis 16(2); Vehtari et al. (2024
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,12 @@ class DrawDiagnostics:
     mcse: float
 
 
+def _array_stats() -> Any:
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+
+    return array_stats
+
+
 def _checked(draws: npt.ArrayLike) -> FloatArray:
     array = np.asarray(draws, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] < 4:
@@ -64,8 +71,7 @@ def diagnose(draws: npt.ArrayLike) -> DrawDiagnostics:
     ValueError
         If the shape is wrong or a draw is not finite.
     """
-    from arviz_stats.base import array_stats
-
+    array_stats = _array_stats()
     array = _checked(draws)
     if np.ptp(array) <= 1e-14 * max(1.0, float(np.abs(array).max())):
         return DrawDiagnostics(
@@ -85,12 +91,10 @@ def diagnose(draws: npt.ArrayLike) -> DrawDiagnostics:
 
 def mcse_quantile(draws: npt.ArrayLike, prob: float) -> float:
     """Return the Monte Carlo standard error of a quantile of draws of shape (chain, draw)."""
-    from arviz_stats.base import array_stats
-
     array = _checked(draws)
     if np.ptp(array) == 0.0:
         return 0.0
-    return float(array_stats.mcse(array, method="quantile", prob=prob))
+    return float(_array_stats().mcse(array, method="quantile", prob=prob))
 
 
 def pareto_k(log_weights: npt.ArrayLike) -> float:
@@ -98,11 +102,9 @@ def pareto_k(log_weights: npt.ArrayLike) -> float:
 
     Above 0.7 an average under these weights is not to be trusted. Equal weights give -inf.
     """
-    from arviz_stats.base import array_stats
-
     logs = np.asarray(log_weights, dtype=np.float64).ravel()
     if not np.all(np.isfinite(logs)):
         raise ValueError("log_weights must be finite")
     if np.ptp(logs) < 1e-12:
         return float("-inf")
-    return float(array_stats.psislw(-logs)[1])
+    return float(_array_stats().psislw(-logs)[1])
