@@ -364,6 +364,20 @@ def test_times_without_cuts_are_those_of_the_sample(rng: np.random.Generator) ->
     assert half == pytest.approx(2.0096 * sem, rel=4 / math.sqrt(2 * 999))
 
 
+def test_mean_time_of_success_has_the_error_of_a_ratio(rng: np.random.Generator) -> None:
+    runs = random_runs(rng, n_units=60)
+    runs["event"] = np.where(runs["event"] == CENSORED, FAILURE, runs["event"])
+    estimate = fit_incidence(**runs, rng=0).given_success.restricted_mean
+    won = runs["event"] == SUCCESS
+    apart = np.where(won, runs["duration"] - estimate.value, 0).reshape(60, 4).sum(axis=1)
+    error = math.sqrt(60 / 59 * np.sum(apart**2)) / won.sum()
+    n_units = np.unique(runs["unit"][won]).size
+    assert n_units == 48
+    # The linearised error is good to about 1 / n_units, the bootstrap to 1 / sqrt(2 * 999).
+    half = estimate.interval.width / 2
+    assert half == pytest.approx(2.0117 * error, rel=1 / 48 + 4 / math.sqrt(2 * 999))
+
+
 def test_few_tasks_with_a_success_make_its_time_inconclusive() -> None:
     fit = fit_incidence([4] * 20 + [2] * 20, [1] * 3 + [2] * 37, np.arange(40), rng=0)
     assert fit.restricted_mean.status is Status.SUPPORTED
@@ -512,6 +526,13 @@ def test_limit_check_inside_tasks_is_not_misled_by_their_difficulty() -> None:
     assert blind is not None
     assert inside.p_value > 0.05
     assert blind.p_value < 0.05
+    # Where the limit itself slows the runs of a task down, the runs of the task show it.
+    runs["duration"] = np.minimum(rng.geometric(np.where(limit == 4, 0.4, 0.15)), limit)
+    slowed = fit_incidence(unit=unit, **runs, rng=0, n_resamples=199).limit_check
+    assert slowed is not None
+    assert slowed.p_value < 0.01
+    assert slowed.failure_ratio is not None
+    assert slowed.failure_ratio < 0.9
 
 
 def test_shuffles_draw_every_order_inside_groups_equally_often() -> None:
@@ -595,6 +616,13 @@ def test_all_success_has_an_honest_lower_bound() -> None:
     assert fit.failure.high[4] == pytest.approx(t * t / (20 + t * t), rel=1e-5)
     assert isinstance(fit.given_success, TimeToFinish)
     assert fit.restricted_mean.value == 4
+
+
+def test_cuts_at_a_step_do_not_weaken_that_step() -> None:
+    fit = fit_incidence([4] * 20, [0] * 20, np.arange(20), rng=0)
+    t = 2.093024
+    # All twenty were seen not to succeed at step 4.
+    assert fit.success.high[4] == pytest.approx(t * t / (20 + t * t), rel=1e-5)
 
 
 def test_very_long_runs_are_cut_and_said_so() -> None:
