@@ -91,7 +91,7 @@ def test_a_bare_list_has_commands_in_fences_and_codes_in_text() -> None:
 
 
 def test_fences_that_never_close_take_linear_time(tmp_path: Path) -> None:
-    text = "```bash\n" * 100_000
+    text = "```bash\nls" * 100_000
     (trace,) = read(tmp_path, [{"role": "assistant", "content": text}])
     assert [step.name for step in trace.steps] == ["respond"]
 

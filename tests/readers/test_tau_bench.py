@@ -49,6 +49,7 @@ def test_the_sample_is_what_it_was_written_to_be() -> None:
     assert (handed_over.outcome, handed_over.end) == (Outcome.FAILURE, End.FINISHED)
     assert (cut.end, cut.limit_kind, cut.n_steps) == (End.LIMIT, LimitKind.TURNS, 1)
     assert (faulty.outcome, faulty.end, faulty.n_steps) == (Outcome.UNSCORED, End.INFRA_ERROR, 0)
+    assert faulty.task_set == "airline"  # as the others: it left no message that would say so
 
 
 def test_an_error_that_left_no_path_is_no_failure_whatever_its_reward(tmp_path: Path) -> None:

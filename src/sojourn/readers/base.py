@@ -151,7 +151,7 @@ def find_sources(
     Parameters
     ----------
     path : Path
-        A file or a folder; links that leave the folder are not followed.
+        A file or a folder; links inside a folder are not followed, but counted.
     format : str, optional
         Force this reader.
 

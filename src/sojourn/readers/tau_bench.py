@@ -4,7 +4,8 @@ Two things stand only between the lines. An exception is written as reward 0 wit
 and an empty ``traj``: a fault of the harness, not a failure of the agent. And no field says how a
 run ended: the last message does. A user's ``###STOP###`` or a hand-over to a human is an end of the
 agent's or user's own; a run that just stops was cut by the limit of agent turns.
-The domain is named in the system message; ids collide between domains.
+The domain is named in the system message; ids collide between domains. A file is of one domain, so
+a run that left no path has that of the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from sojourn.readers._json import array_items, decode, open_buffer, sniff
+from sojourn.readers._json import BadRecordError, Buffer, array_items, decode, open_buffer, sniff
 from sojourn.readers._steps import respond, tool_step
 from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import End, LimitKind, Outcome, Skipped, Step, Trace
@@ -70,17 +71,33 @@ class TauBenchReader:
 
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
         """Yield one trace a run."""
-        for number, item in enumerate(array_items(open_buffer(source), source=str(source))):
+        data = open_buffer(source)
+        domain = _file_domain(data, source)
+        for number, item in enumerate(array_items(data, source=str(source))):
             if isinstance(item, Skipped):
                 yield item
                 continue
             try:
-                yield _trace(decode(item, _Run), source)
+                yield _trace(decode(item, _Run), domain, source)
             except ValueError as error:
                 yield Skipped(source=f"{source}, item {number}", reason=str(error))
 
 
-def _trace(run: _Run, source: Path) -> Trace:
+def _file_domain(data: Buffer, source: Path) -> str:
+    """Return the domain of the first run that names one."""
+    for item in array_items(data, source=str(source)):
+        if isinstance(item, Skipped):
+            continue
+        try:
+            domain = _domain(decode(item, _Run).traj)
+        except BadRecordError:
+            continue
+        if domain:
+            return domain
+    return ""
+
+
+def _trace(run: _Run, domain: str, source: Path) -> Trace:
     error = isinstance(run.info, dict) and run.info.get("error") is not None
     if error and not run.traj:
         outcome, end = Outcome.UNSCORED, End.INFRA_ERROR
@@ -88,7 +105,7 @@ def _trace(run: _Run, source: Path) -> Trace:
         outcome, end = _outcome(run.reward), _end(run.traj, error=error)
     return Trace(
         task_id=str(run.task_id),
-        task_set=_domain(run.traj),
+        task_set=_domain(run.traj) or domain,
         task_repeat=run.trial,
         model=source.stem,
         outcome=outcome,
