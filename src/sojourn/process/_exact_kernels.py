@@ -26,6 +26,7 @@ __all__ = [
     "hub_of",
     "incidence_curves",
     "replicate_curves",
+    "simulate_corpus",
     "statistics_of",
     "tabulate",
 ]
@@ -526,3 +527,89 @@ def accumulate_tables(
         triple_sum += triple
         bucket_sum += bucket
         curve_sum += curves
+
+
+@kernel
+def _move(stream: Seeds, row: Floats, low: int, high: int, banned: int) -> int:
+    """Draw a target in low .. high-1 in proportion to ``row``, never the banned one; -1 if none."""
+    total = 0.0
+    for j in range(low, high):
+        if j != banned:
+            total += row[j]
+    if total <= 0.0:
+        return -1
+    u = _uniform(stream) * total
+    chosen = -1
+    for j in range(low, high):
+        if j != banned and row[j] > 0.0:
+            chosen = j
+            u -= row[j]
+            if u < 0.0:
+                break
+    return chosen
+
+
+@kernel
+def simulate_corpus(
+    seed: int,
+    start: Floats,
+    P: Floats,
+    cap: Ints,
+    memory: float,
+    early: float,
+    early_steps: int,
+    spread: float,
+    slowness: Floats,
+) -> tuple[States, Ints, Events]:
+    """Simulate runs of a chain (rows of ``P``: states, success, failure) with a departure.
+
+    With probability ``memory`` a step goes back to the state before. In the first
+    ``early_steps`` steps exits are ``early`` times as likely and moves make up for it. Every
+    stay has its odds of going on multiplied by exp(+spread) or exp(-spread), half and half. A run
+    stays where it is with probability 1 - 1 / slowness at every step. A run that is still going
+    after its cap is cut.
+    """
+    m = start.size
+    stream = np.empty(1, dtype=np.uint64)
+    stream[0] = seed
+    states = np.empty(16 * cap.size, dtype=np.int32)
+    offsets = np.zeros(cap.size + 1, dtype=np.int64)
+    event = np.zeros(cap.size, dtype=np.int8)
+    size = 0
+    for run in range(cap.size):
+        before = -1
+        i = _move(stream, start, 0, m, -1)
+        t = 0
+        longer = 1.0
+        while True:
+            if size == states.size:
+                grown = np.empty(2 * states.size, dtype=np.int32)
+                grown[:size] = states
+                states = grown
+            states[size] = i
+            size += 1
+            if before != i:
+                longer = np.exp(spread if _uniform(stream) < 0.5 else -spread)
+            j = i
+            if slowness[run] <= 1.0 or _uniform(stream) >= 1.0 - 1.0 / slowness[run]:
+                if before >= 0 and memory > 0.0 and _uniform(stream) < memory:
+                    j = before
+                elif spread > 0.0 and P[i, i] > 0.0:
+                    odds = P[i, i] * longer
+                    if _uniform(stream) * (1.0 - P[i, i] + odds) >= odds:
+                        j = _move(stream, P[i], 0, m + 2, i)
+                else:
+                    j = _move(stream, P[i], 0, m + 2, -1)
+                    if j >= m and t < early_steps and _uniform(stream) >= early:
+                        other = _move(stream, P[i], 0, m, -1)
+                        j = other if other >= 0 else j
+            t += 1
+            if j >= m:
+                event[run] = j - m + 1
+                break
+            if j < 0 or t >= cap[run]:
+                break
+            before = i
+            i = j
+        offsets[run + 1] = size
+    return states[:size].copy(), offsets, event

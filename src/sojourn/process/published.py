@@ -226,7 +226,7 @@ def _with_steps(sequences: StateSequences) -> StateSequences:
 
 def _passage_times(runs: StateSequences, times: str) -> npt.NDArray[np.int64]:
     kept = runs.event == SUCCESS if times == "success" else runs.event != CENSORED
-    return runs.lengths[kept]
+    return np.asarray(runs.lengths[kept], dtype=np.int64)
 
 
 def _absorption_law(runs: StateSequences, start: str, smoothing: float, max_steps: int) -> Floats:
