@@ -8,9 +8,7 @@ table and writes ``benchmarks/results/assess.json``.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -21,8 +19,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+from _record import write
 
-RESULTS = Path(__file__).parent / "results" / "assess.json"
 PINNED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}
 
 
@@ -92,11 +90,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--skip-million", action="store_true")
     options = parser.parse_args()
-    results: dict[str, object] = {
-        "python": platform.python_version(),
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-    }
+    results: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder:
         page = str(Path(folder) / "page.html")
         workloads = {
@@ -114,8 +108,7 @@ def main() -> None:
         for name, (arguments, runs) in workloads.items():
             results[name] = timed(arguments, runs)
             print(f"{name:<16} {results[name]}", flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    write("assess", results, "scipy", "matplotlib")
 
 
 if __name__ == "__main__":
