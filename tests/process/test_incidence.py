@@ -559,8 +559,8 @@ def test_limit_check_counts_every_permutation() -> None:
     assert fit.limit_check.success_ratio == 0.0
     assert fit_incidence([1, 5], [1, 1], [0, 1], stratum=[3, 3], rng=0).limit_check is None
     # The same inside a unit, beside one whose runs cannot be exchanged.
-    runs = ([1, 5, 2], [1, 1, 1], [0, 0, 1])
-    check = fit_incidence(*runs, stratum=[3, 9, 9], rng=0, n_resamples=50).limit_check
+    runs = ([1, 3, 2], [1, 0, 1], [0, 0, 1])
+    check = fit_incidence(*runs, stratum=[9, 3, 9], rng=0, n_resamples=50).limit_check
     assert check is not None
     assert check.p_value == 1.0
 
