@@ -23,6 +23,7 @@ class Entry:
     data: bytes
     method: int = DEFLATED
     packed: bytes | None = None
+    packed_size: int | None = None
     size: int | None = None
     checksum: int | None = None
     flags: int = 0
@@ -56,9 +57,10 @@ def raw_zip(entries: Iterable[Entry], *, zip64: bool = False, comment: bytes = b
         if entry.offset is None:
             body += packed
         extra = b""
-        sizes = (len(packed), size, offset)
+        n_packed = len(packed) if entry.packed_size is None else entry.packed_size
+        sizes = (n_packed, size, offset)
         if entry.zip64:
-            extra = struct.pack("<2H3Q", 1, 24, size, len(packed), offset)
+            extra = struct.pack("<2H3Q", 1, 24, size, n_packed, offset)
             sizes = (0xFFFFFFFF,) * 3
         directory += struct.pack(
             "<4s6H3L5H2L", b"PK\x01\x02", 20, 20, entry.flags, entry.method, 0, 0, checksum,

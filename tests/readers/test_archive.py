@@ -149,6 +149,8 @@ def test_a_window_that_asks_for_too_much_memory_is_refused(tmp_path: Path) -> No
         (Entry("a", TEXT, packed=pack(TEXT, DEFLATED)[:-9]), "damaged"),
         (Entry("a", TEXT, ZSTANDARD, packed=b"nonsense"), "broken"),
         (Entry("a", TEXT, ZSTANDARD, packed=pack(TEXT, ZSTANDARD)[:-9]), "damaged"),
+        (Entry("a", TEXT, packed_size=1 << 20), "past the end"),
+        (Entry("a", TEXT, packed_size=1 << 50, zip64=True), "past the end"),
         (Entry("a", TEXT, offset=5), "not where"),
         (Entry("a", TEXT, offset=1 << 40, zip64=True), "not where"),
         (Entry("a", TEXT, offset=(1 << 64) - 1, zip64=True), "not where"),
