@@ -12,6 +12,10 @@ from typing import Any
 
 import zstandard
 
+from readers.conformance import read_all
+from sojourn.readers.base import ReadOptions, load_reader
+from sojourn.records import Skipped, Trace
+
 STORED, DEFLATED, ZSTANDARD = 0, 8, 93
 
 
@@ -126,3 +130,19 @@ def write_eval(
 ) -> Path:
     path.write_bytes(raw_zip([*entries_of(samples, method, **spec), *extra]))
     return path
+
+
+def conversation(*messages: dict[str, Any]) -> dict[str, Any]:
+    return {**sample(), "messages": list(messages)}
+
+
+def said(*calls: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": "x", "tool_calls": list(calls) or None, **more}
+
+
+def read(path: Path, scorer: str | None = None) -> tuple[list[Trace], list[Skipped]]:
+    records = read_all(load_reader("inspect"), path, ReadOptions(scorer=scorer))
+    return (
+        [record for record in records if isinstance(record, Trace)],
+        [record for record in records if isinstance(record, Skipped)],
+    )

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self
+from typing import IO, BinaryIO, NamedTuple, Self, cast
 
 from sojourn.errors import ReaderError
 
@@ -230,9 +230,10 @@ def _inflate_zstandard(source: _Packed, window: int) -> Iterator[bytes]:
     import zstandard
 
     engine = zstandard.ZstdDecompressor(max_window_size=window)
+    file = cast("IO[bytes]", source)  # it is only read from
     try:
         # A writer may split one member into several frames.
-        with engine.stream_reader(source, read_across_frames=True, closefd=False) as reader:
+        with engine.stream_reader(file, read_across_frames=True, closefd=False) as reader:
             while piece := reader.read(_PIECE):
                 yield piece
     except zstandard.ZstdError:

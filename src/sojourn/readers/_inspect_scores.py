@@ -124,7 +124,7 @@ class ScoreChooser:
             return UNSCORED
         if self.chosen is None:
             self._choose(list(values))
-        if self.chosen not in values:
+        if self.chosen is None or self.chosen not in values:
             return Verdict(Outcome.UNSCORED, odd="the score that counts is missing")
         return verdict(values[self.chosen])
 

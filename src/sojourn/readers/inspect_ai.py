@@ -49,7 +49,11 @@ from sojourn.records import End, Outcome, Skipped, Trace
 __all__ = ["InspectReader"]
 
 _OWN_MEMBERS = re.compile(r"header\.json|summaries\.json|reductions\.json|_journal/.*", re.DOTALL)
-_CHUNK = re.compile(r"samples/(.+_epoch_\d+)/(?:(\w+)/)?(\w+)\.json", re.DOTALL)
+_CHUNK = re.compile(
+    r"samples/(.+_epoch_\d+)/(?:(messages|events|calls|attachments)/(\d{1,15}|stats|uuids)"
+    r"|(sample|metadata|skeleton))\.json",
+    re.DOTALL | re.ASCII,
+)
 _SAMPLE = re.compile(r"samples/.+\.json", re.DOTALL)
 _TAIL = 4096
 _MAX_NAMED = 20  # bad samples that are named one by one; more are counted together
@@ -183,7 +187,7 @@ def _read_document(source: Path, options: ReadOptions) -> Iterator[Record]:
             for number, item in items
         ),
     )
-    if not data[-_TAIL:].rstrip().endswith(b"}"):
+    if not bytes(memoryview(data)[-_TAIL:]).rstrip().endswith(b"}"):
         yield Skipped(source=str(source), reason="the document is cut off", what="bytes")
 
 
@@ -225,9 +229,9 @@ def _contents(archive: Archive) -> _Contents:
     for name in archive.members:
         chunk = _CHUNK.fullmatch(name)
         if chunk is not None:
-            if chunk[2] == "messages" and chunk[3].isdecimal():
+            if chunk[2] == "messages" and chunk[3].isdigit():
                 chunks.setdefault(chunk[1], []).append((int(chunk[3]), name))
-            elif chunk[2] is None and chunk[3] == "sample":
+            elif chunk[4] == "sample":
                 samples[name] = []
         elif _SAMPLE.fullmatch(name):
             samples[name] = []
@@ -236,6 +240,8 @@ def _contents(archive: Archive) -> _Contents:
     for key, found in chunks.items():
         if (shell := f"samples/{key}/sample.json") in samples:
             samples[shell] = [name for _, name in sorted(found)]
+        else:
+            n_foreign += len(found)
     return _Contents(samples, n_foreign)
 
 
