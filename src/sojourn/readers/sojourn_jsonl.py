@@ -71,9 +71,8 @@ class _Step(msgspec.Struct):
 
 
 _decode_row = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_steps = msgspec.json.Decoder(
-    list[Annotated[str, msgspec.Meta(min_length=1)] | _Step] | None
-).decode
+_split_steps = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
+_decode_step = msgspec.json.Decoder(Annotated[str, msgspec.Meta(min_length=1)] | _Step).decode
 
 
 class SojournJsonlReader:
@@ -117,6 +116,7 @@ class _Chunk:
         self._tokens: list[dict[bytes, int]] = [{} for _ in FIELDS]
         self._rows: list[list[int]] = []
         self._places: list[int] = []
+        self._step_tokens: dict[bytes, int] = {}
         self._types: Interner[tuple[str, int, int, int, int]] = Interner()
         self._steps: list[int] = []
         self._lengths: list[int] = []
@@ -150,15 +150,27 @@ class _Chunk:
         self._n_bytes += row.n_bytes
 
     def _add_steps(self, token: bytes) -> int:
-        try:
-            steps = _decode_steps(token)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            steps = _decode_steps(repaired(token, self._complaints))
+        steps = _split_steps(token)
         if steps is None:
             return -1
-        code = self._types.code
-        self._steps += [code(_step_key(step)) for step in steps]
-        return len(steps)
+        known = self._step_tokens
+        tokens = [bytes(step) for step in steps]
+        codes = [known.get(token, -1) for token in tokens]
+        if -1 in codes:
+            codes = [self._step_code(token) for token in tokens]
+        self._steps += codes
+        return len(codes)
+
+    def _step_code(self, token: bytes) -> int:
+        """Return the code of a step, decoded when its token is first met in the chunk."""
+        code = self._step_tokens.get(token)
+        if code is None:
+            try:
+                step = _decode_step(token)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                step = _decode_step(repaired(token, self._complaints))
+            code = self._step_tokens[token] = self._types.code(_step_key(step))
+        return code
 
     def understood(self) -> tuple[Rows, npt.NDArray[np.int64]]:
         """Return the rows with their meaning, and their places in the file."""
