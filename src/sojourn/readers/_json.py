@@ -109,7 +109,7 @@ def sniff(head: bytes) -> Head:
     return Head(kind, frozenset(keys))
 
 
-def open_buffer(path: Path) -> Buffer:
+def open_buffer(path: Path) -> bytes | mmap.mmap:
     """Map a file into memory.
 
     Raises
