@@ -412,7 +412,7 @@ def envelope(
     weights: npt.ArrayLike | None = None,
     n: int = 1,
     threshold: float | None = None,
-    n_points: int = 80,
+    n_points: int = 120,
 ) -> Envelope:
     """Return the range over a box of priors of E[R(n)], or of P(R(n) <= threshold).
 

@@ -1,0 +1,71 @@
+"""How much better does the three-state model predict, with and without dependence?
+
+About 2,160 tasks to learn from and as many to predict, success .985 / .955 / .76 in three states
+(stay .90), or independent at the same long-run rate. The published synthetic study prints one run
+of each: -716.73 against -737.65 (a gain of 20.9 nats) with dependence, -718.23 against -717.93
+without.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from session_designs import average, share, transition, write
+
+from sojourn.session.hierarchical import fit_hierarchical
+from sojourn.session.hmm import HMMSpec
+from sojourn.session.sampler import sample
+from sojourn.session.selection import SCORING, Fold, predictive_score
+from sojourn.session.simulate import simulate_sessions
+
+THETA = np.array([[0.985, 0.955, 0.76]])
+
+
+def gain(dependent: bool, rng: np.random.Generator, n_train: int) -> tuple[float, float]:
+    model = (transition(), THETA) if dependent else (np.ones((1, 1)), THETA.mean(keepdims=True))
+    data = simulate_sessions(
+        [2 * n_train], transition=model[0], success_prob=model[1], rng=rng
+    ).sequences
+    fold = Fold(cut=np.array([n_train]), stop=np.array([2 * n_train]))
+    train = data.head(fold.cut)
+    index = fold.test_index(data)
+    independent, _ = fit_hierarchical(train).log_score(data.subdomain[index], data.success[index])
+    posterior = sample(train, HMMSpec(n_states=3), settings=SCORING, rng=rng)
+    score = predictive_score(posterior, data, fold)
+    return score.log_score - independent, score.mcse
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--replicates", type=int, default=100)
+    parser.add_argument("--train", type=int, default=2160)
+    parser.add_argument("--seed", type=int, default=11)
+    options = parser.parse_args()
+    lines = [
+        "| outcomes | mean gain | spread (5, 50, 95 %) | gain above 0 | mean Monte Carlo error |",
+        "|---|---|---|---|---|",
+    ]
+    for dependent in (True, False):
+        children = np.random.default_rng(options.seed).spawn(options.replicates)
+        results = np.array([gain(dependent, child, options.train) for child in children])
+        spread = ", ".join(f"{q:+.2f}" for q in np.quantile(results[:, 0], [0.05, 0.5, 0.95]))
+        lines.append(
+            f"| {'dependent' if dependent else 'independent'} | {average(results[:, 0])} | "
+            f"{spread} | {share(results[:, 0] > 0)} | {results[:, 1].mean():.3f} |"
+        )
+    body = (
+        f"Log-score gain (nats) of three states over the independent model, {options.train} tasks "
+        f"learnt from and as many predicted, {options.replicates} replicates.\n\n"
+        + "\n".join(lines)
+        + "\n\nThe published single runs gain +20.92 with dependence and -0.30 without. Their "
+        "sign and size are reproducible; one run says little, as the spread shows."
+    )
+    command = (
+        f"python studies/session_gain.py --replicates {options.replicates} --seed {options.seed}"
+    )
+    write("session-gain.md", "Predictive gain of hidden states", command, body)
+
+
+if __name__ == "__main__":
+    main()
