@@ -17,7 +17,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,12 @@ import numpy.typing as npt
 
 from sojourn import attempts
 from sojourn.attempts import TaskCounts
+from sojourn.estimates import Estimate
 
 N = 4
 KS = (1, 2, 3, 4)
 EXACT_UP_TO = 20
 ALLOWANCE = 2000  # exact cells get the Monte Carlo error of that many draws as allowance
-METHODS = ("auto", "wilson_effective", "beta_binomial", "bootstrap")
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
@@ -98,20 +98,36 @@ def all_histograms(n_tasks: int) -> IntArray:
     return np.diff(edges, axis=1) - 1
 
 
-def intervals_of(histogram: IntArray, *, seed: int, methods: tuple[str, ...]) -> FloatArray:
-    """Bounds from the public functions: naive, same_tasks, then each method; (rows, k, 2)."""
+def intervals_of(histogram: IntArray, *, seed: int, compare: bool) -> FloatArray:
+    """Bounds from the public functions, shape (rows, k, 2).
+
+    Rows: naive, same_tasks, the default and, to compare, each other method.
+    """
     counts = counts_of(histogram.tolist())
-    naive = attempts.naive_rate(counts)
-    rows = [[naive] * len(KS), attempts.pass_hats(counts, KS, estimand="same_tasks")]
-    rng = np.random.default_rng([seed, *histogram.tolist()])
-    rows += [attempts.pass_hats(counts, KS, method=method, rng=rng) for method in methods]
-    return np.array([[(e.interval.low, e.interval.high) for e in row] for row in rows])
+    default = attempts.pass_hats(counts, KS)
+    rows = [
+        bounds_of([attempts.naive_rate(counts)] * len(KS)),
+        bounds_of(attempts.pass_hats(counts, KS, estimand="same_tasks")),
+        bounds_of(default),
+    ]
+    if compare:
+        rng = np.random.default_rng([seed, *histogram.tolist()])
+        wilson = bounds_of(attempts.pass_hats(counts, KS, method="wilson_effective"))
+        if all(e.interval.kind == "wilson_beta_binomial" for e in default):
+            modelled = 2 * rows[2] - wilson  # the default is their mean: saves a second fit
+        else:
+            modelled = bounds_of(attempts.pass_hats(counts, KS, method="beta_binomial"))
+        resampled = attempts.pass_hats(counts, KS, method="bootstrap", rng=rng)
+        rows += [wilson, modelled, bounds_of(resampled)]
+    return np.array(rows)
 
 
-def evaluate(
-    histograms: IntArray, seed: int, methods: tuple[str, ...], pool: ProcessPoolExecutor
-) -> FloatArray:
-    work = partial(intervals_of, seed=seed, methods=methods)
+def bounds_of(estimates: Iterable[Estimate]) -> FloatArray:
+    return np.array([(e.interval.low, e.interval.high) for e in estimates])
+
+
+def evaluate(histograms: IntArray, seed: int, compare: bool, pool: Executor) -> FloatArray:
+    work = partial(intervals_of, seed=seed, compare=compare)
     return np.stack(list(pool.map(work, histograms, chunksize=64)))
 
 
@@ -206,7 +222,7 @@ def same_task_cells(
 
 
 def study_size(
-    n_tasks: int, n_drawn: int, seed: int, pool: ProcessPoolExecutor
+    n_tasks: int, n_drawn: int, seed: int, pool: Executor
 ) -> tuple[list[dict[tuple[str, int, int], Cell]], list[dict[tuple[str, int], Cell]], int]:
     """All cells of one number of tasks: population cells and same-task cells, one dict a law."""
     exact = n_tasks <= EXACT_UP_TO
@@ -217,8 +233,7 @@ def study_size(
     else:
         seen = np.concatenate([h for _, h in drawn])
         histograms = np.unique(np.concatenate([seen, seen[:, ::-1]]), axis=0)
-    methods = METHODS if exact else METHODS[:1]
-    bounds = evaluate(histograms, seed, methods, pool)
+    bounds = evaluate(histograms, seed, exact, pool)
     table = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(histograms))}
 
     def find(rows: IntArray) -> IntArray:

@@ -45,7 +45,7 @@ def drawn(study: ModuleType):
     seen = np.concatenate([h for _, h in corpora])
     histograms = np.unique(np.concatenate([seen, seen[:, ::-1]]), axis=0)
     with ThreadPoolExecutor(1) as pool:
-        bounds = study.evaluate(histograms, 1, ("auto",), pool)
+        bounds = study.evaluate(histograms, 1, False, pool)
     table = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(histograms))}
     return [
         (

@@ -28,9 +28,10 @@ def test_both_samplers_draw_the_enumerated_law(
     monkeypatch: pytest.MonkeyPatch,
     rng: np.random.Generator,
 ) -> None:
-    monkeypatch.setattr(significance, "_MANY_GROUPS", 0 if many else 10)
     monkeypatch.setattr(significance, "_BLOCK", 5_000)
-    draws = stats.permuted_dispersion(np.array(attempts), total, 20_000, rng)
+    sampler = significance._matched_squares if many else significance._dealt_squares
+    p = total / sum(attempts)
+    draws = sampler(np.array(attempts), total, 20_000, rng) / (p * (1 - p))
     assert draws.shape == (20_000,)
     assert draws_match(draws, dispersion_law(list(attempts), total))
 
@@ -57,13 +58,25 @@ def test_monte_carlo_p_counts_ties_against_the_observed() -> None:
     assert stats.monte_carlo_p(9.0, draws) == 1 / 5
 
 
-def test_null_of_large_corpora_agrees_between_samplers(
+def test_null_of_large_corpora_agrees_between_samplers(rng: np.random.Generator) -> None:
+    attempts, total = np.full(sum(TAU_BENCH), 4), 84
+    dealt = significance._dealt_squares(attempts, total, 4000, rng)
+    matched = significance._matched_squares(attempts, total, 4000, rng)
+    for power in (1, 2):
+        a, b = dealt**power, matched**power
+        assert abs(a.mean() - b.mean()) < 4 * np.sqrt((a.var() + b.var()) / 4000)
+
+
+def test_the_sampler_with_fewer_draws_is_taken(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    attempts, total = np.full(sum(TAU_BENCH), 4), 84
-    dealt = stats.permuted_dispersion(attempts, total, 4000, rng)
-    monkeypatch.setattr(significance, "_MANY_GROUPS", 1)
-    matched = stats.permuted_dispersion(attempts, total, 4000, rng)
-    for power in (1, 2):
-        a, b = (dealt / 200) ** power, (matched / 200) ** power
-        assert abs(a.mean() - b.mean()) < 4 * np.sqrt((a.var() + b.var()) / 4000)
+    taken = []
+    for name in ("_dealt_squares", "_matched_squares"):
+        plain = getattr(significance, name)
+        monkeypatch.setattr(
+            significance, name, lambda *a, f=plain, n=name: (taken.append(n), f(*a))[1]
+        )
+    stats.permuted_dispersion(np.full(50, 4), 84, 5, rng)
+    stats.permuted_dispersion(np.full(100_000, 2), 90_000, 5, rng)
+    stats.permuted_dispersion(np.arange(1, 3001), 2_000_000, 5, rng)
+    assert taken == ["_dealt_squares", "_matched_squares", "_dealt_squares"]

@@ -37,6 +37,7 @@ _LOGIT_RANGE = 30.0
 _NEGLIGIBLE = 23.0
 _FINE_TERMS = 64
 _N_COARSE = 64
+_BLOCK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -236,13 +237,17 @@ def predictive_check(
     rng = generator(rng)
     n = counts.modal_attempts
     observed = counts.histogram()
-    cell = rng.choice(posterior.weight.size, size=n_resamples, p=posterior.weight)
-    law = count_law(n, posterior.mean[cell], posterior.icc[cell])
-    root = np.sqrt(observed.sum() * law)
-    replicated = rng.multinomial(int(observed.sum()), law)
-    excess = np.square(np.sqrt(replicated) - root).sum(axis=1) - np.square(
-        np.sqrt(observed) - root
-    ).sum(axis=1)
+    total = int(observed.sum())
+    cells = rng.choice(posterior.weight.size, size=n_resamples, p=posterior.weight)
+    excess = np.empty(n_resamples)
+    block = max(1, _BLOCK // (n + 1))
+    for start in range(0, n_resamples, block):
+        cell = cells[start : start + block]
+        law = count_law(n, posterior.mean[cell], posterior.icc[cell])
+        root = np.sqrt(total * law)
+        replicated = np.square(np.sqrt(rng.multinomial(total, law)) - root).sum(axis=1)
+        real = np.square(np.sqrt(observed) - root).sum(axis=1)
+        excess[start : start + block] = replicated - real
     return monte_carlo_p(0.0, excess)
 
 

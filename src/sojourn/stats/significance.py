@@ -12,7 +12,6 @@ __all__ = ["Dispersion", "monte_carlo_p", "permuted_dispersion", "tarone"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-_MANY_GROUPS = 2_000
 _BLOCK = 2_000_000
 
 
@@ -59,12 +58,15 @@ def permuted_dispersion(
 ) -> FloatArray:
     """Return Tarone's S for outcomes dealt anew over all attempts, `total` of them successes.
 
-    Two exact samplers of the same law: for few groups the multivariate hypergeometric law itself;
-    for many, how many groups have each count, drawn independently and kept when the total agrees
-    (one draw in sqrt(2 pi N p (1 - p)) does), whose cost does not grow with the groups.
+    Two exact samplers of the same law, the one that needs fewer draws: the multivariate
+    hypergeometric law itself, a draw for each group; or how many groups have each count, drawn
+    independently and kept when the total agrees (one in sqrt(2 pi N p (1 - p)) does), a draw for
+    each different number of attempts and count.
     """
-    p = total / attempts.sum()
-    if attempts.size <= _MANY_GROUPS:
+    n_runs = int(attempts.sum())
+    p = total / n_runs
+    tries = 1 + np.sqrt(2 * np.pi * n_runs * p * (1 - p))
+    if attempts.size <= tries * np.sum(np.unique(attempts) + 1):
         squares = _dealt_squares(attempts, total, n_resamples, rng)
     else:
         squares = _matched_squares(attempts, total, n_resamples, rng)
