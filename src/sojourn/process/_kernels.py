@@ -217,8 +217,8 @@ def simulate_tables(
 
     Corpus b is drawn with the key keys[b], from the counter-based generator SplitMix64 (Steele,
     Lea & Flood 2014): each number is a mix of key plus counter, so that the next one is under way
-    before the last is used. `accept` and `alias` are the rows of one chain, shape (m + 1, m + 2), `tables`
-    has shape (n_corpora, m + 1, m + 3) and `ends` (n_corpora, 3, max_steps + 1).
+    before the last is used. `accept` and `alias` are the rows of one chain, shape (m + 1, m + 2),
+    `tables` has shape (n_corpora, m + 1, m + 3), `ends` (n_corpora, 3, max_steps + 1).
     """
     m = tables.shape[1] - 1
     width = accept.shape[1]
