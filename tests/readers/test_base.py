@@ -16,7 +16,7 @@ from sojourn.records import Outcome, Skipped, Trace
 
 
 class LetterReader:
-    """Claims files that begin with its letter; each further letter is a run, `?` is skipped."""
+    """Claims files that begin with its letter; each further one is a run, ? is skipped, ! fatal."""
 
     description = "letters"
     carries = "outcome"
@@ -35,9 +35,9 @@ class LetterReader:
 
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
         text = "" if source.is_dir() else source.read_text()[1:]
-        if "!" in text:
-            raise ReaderError(f"{source}: broken")
         for letter in text:
+            if letter == "!":
+                raise ReaderError(f"{source}: broken")
             if letter == "?":
                 yield Skipped(source=str(source), reason="a question")
             else:
@@ -144,12 +144,12 @@ class TestFiles:
 
     def test_a_broken_file_is_an_error_alone_and_a_count_among_others(self, tmp_path: Path) -> None:
         path = tmp_path / "x"
-        path.write_text("a!")
+        path.write_text("as!")
         (tmp_path / "y").write_text("as")
         with pytest.raises(ReaderError, match="broken"):
             read_traces(path)
         corpus = read_traces(tmp_path)
-        assert (len(corpus), [item.what for item in corpus.skipped]) == (1, ["file"])
+        assert (len(corpus), [item.what for item in corpus.skipped]) == (2, ["file"])
         with pytest.raises(ReaderError, match="broken"):
             read_traces(tmp_path, strict=True)
 

@@ -159,6 +159,7 @@ def test_an_undecoded_field_survives_the_patient_path() -> None:
         (b'{"a": ' + DEEP, "nests deeper"),
         (b'{"a": ' + DEEP + b"]" * 100_000 + b"}", "nests deeper"),
         (b'{"a":' * 100_000, "nests deeper"),
+        (b'{"number": NaN, "a": ' + b"[" * 500 + b"]" * 500 + b"}", "nests deeper"),
         (b'{"a": 1', "not valid JSON"),
         (b'{"a": 1} x', "not valid JSON"),
         (b"", "not valid JSON"),

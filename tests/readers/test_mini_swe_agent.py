@@ -206,6 +206,22 @@ def test_verdicts(tmp_path: Path, reports: dict[str, Any], outcome: Outcome, n_n
     assert all(isinstance(r, Skipped) and r.what in ("key", "file") for r in records[:-1])
 
 
+@pytest.mark.parametrize(
+    "reports",
+    [
+        {"report": {"i": {"resolved": False, "infra_failure": True}}},
+        {"m__dot__run": {"unresolved_ids": ["i"], "infra_failure_ids": ["i"]}},
+    ],
+)
+def test_a_broken_environment_is_an_end_of_its_own(tmp_path: Path, reports: Any) -> None:
+    (trace,) = read(tmp_path, trajectory("TimeExceeded"), **reports)
+    assert (trace.outcome, trace.end, trace.limit_kind) == (
+        Outcome.UNSCORED,
+        End.INFRA_ERROR,
+        None,
+    )
+
+
 def test_a_folder_for_each_instance_finds_the_report_above(tmp_path: Path) -> None:
     for number in (1, 2):
         folder = tmp_path / f"shop__cart-{number}"

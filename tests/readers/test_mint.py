@@ -66,6 +66,15 @@ def test_equal_ids_in_two_domains_are_two_tasks() -> None:
     assert corpus.n_tasks == 5
 
 
+def test_the_prompt_is_no_step(tmp_path: Path) -> None:
+    turn = {"role": "assistant", "content": "<solution> 1 </solution>"}
+    line = {"state": {"history": [turn, turn], "success": True}, "task": {"task_id": 1}}
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps(line))
+    (trace,) = read_all(load_reader("mint"), path)
+    assert (trace.n_steps, trace.end) == (1, End.UNKNOWN)
+
+
 @pytest.mark.parametrize(
     ("folder", "expected"),
     [

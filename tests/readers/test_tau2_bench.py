@@ -112,6 +112,18 @@ def test_outcomes(tmp_path: Path, reward: Any, outcome: Outcome) -> None:
     assert trace.outcome is outcome
 
 
+def test_what_the_user_asked_for_is_no_call_of_the_agent(tmp_path: Path) -> None:
+    messages = [
+        {"role": "assistant", "tool_calls": [{"name": "restart", "requestor": "user"}]},
+        {"role": "tool", "requestor": "user", "error": True},
+        {"role": "assistant", "tool_calls": [{"name": "look", "requestor": "assistant"}]},
+        {"role": "tool", "requestor": "assistant", "error": False},
+        {"role": "tool", "requestor": "user", "error": True},
+    ]
+    (trace,) = read(tmp_path / "r.json", simulation(messages=messages))
+    assert [(step.name, step.ok) for step in trace.steps] == [("respond", None), ("look", True)]
+
+
 def test_a_voice_run_has_unknown_steps_and_says_so(tmp_path: Path) -> None:
     trace, note = read(tmp_path / "r.json", simulation(messages=None, ticks=[{"a": 1}]))
     assert isinstance(trace, Trace)
