@@ -47,8 +47,8 @@ from sojourn.sequences import CENSORED
 
 __all__ = ["MIN_UNITS", "assess_groups", "assess_traces"]
 
-# With fewer tasks (or clusters) than this nothing is certified.
-MIN_UNITS = 20
+
+
 _MAX_K = 8
 _CHECK_LEVEL = 0.05
 

@@ -1,0 +1,391 @@
+"""The certificate: which claims about a fitted chain the data support, claim by claim.
+
+``order``, that one step of memory is enough, is decided by the exact conditional test. ``timing``,
+that the chain's curves may be used, is decided by how far off they are against a margin, since with
+enough data every model is rejected and what a reader needs is whether it matters. The published
+rule (two-sample KS and AIC on a split) stays available for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn._validation import generator
+from sojourn.corpus import ResolvedRuns, TraceCorpus
+from sojourn.estimates import Claim, Verdict, number
+from sojourn.process._exact_result import ExactTest
+from sojourn.process.bound import MisspecificationBound, misspecification_bound
+from sojourn.process.detectable import DetectableEffects, detectable_effects
+from sojourn.process.exact import test_exact
+from sojourn.process.published import PublishedCertificate, certify_published
+from sojourn.sequences import StateSequences
+from sojourn.states.model import StateModel, fit_states
+
+__all__ = ["MIN_UNITS", "Certificate", "Check", "certify", "certify_as_published"]
+
+# With fewer tasks (or clusters) than this nothing is certified.
+MIN_UNITS = 20
+# A larger corpus is certified on a random part of its tasks: the test's cost grows with steps x
+# draws, while its power at this size is beyond any departure that matters.
+MAX_RUNS = 20_000
+MAX_STEPS = 400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One piece of evidence under a claim.
+
+    Attributes
+    ----------
+    claim, name : str
+        The claim it bears on, and what was tested.
+    statistic, p_value : float or None
+        Its value and p-value.
+    n : int
+        Runs it rests on.
+    on : str
+        ``all`` runs pooled, ``within_task``, or ``split`` (the published rule).
+    """
+
+    claim: str
+    name: str
+    statistic: float | None
+    p_value: float | None
+    n: int
+    on: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check in the form of the JSON contract."""
+        return {
+            "claim": self.claim,
+            "name": self.name,
+            "statistic": number(self.statistic),
+            "p_value": number(self.p_value),
+            "n": self.n,
+            "on": self.on,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Certificate:
+    """What may be believed of a fitted chain, with the evidence.
+
+    Attributes
+    ----------
+    method : str
+        ``exact`` or ``published``.
+    claims : tuple of Claim
+        ``order`` and ``timing``.
+    checks : tuple of Check
+        All tests that were made.
+    alpha : float
+        Size of each test.
+    margin : float or None
+        The error of a curve that is of no matter; None for the published rule.
+    pooled, within : ExactTest or None
+        The exact test over all runs, and inside tasks.
+    bound : MisspecificationBound or None
+        The bound on the curves' error.
+    detectable : DetectableEffects or None
+        What the exact test could have seen, where it was asked for.
+    published : PublishedCertificate or None
+        The published rule's result.
+    notes : tuple of str
+        What a reader must know of how it was made.
+    """
+
+    method: str
+    claims: tuple[Claim, ...]
+    checks: tuple[Check, ...]
+    alpha: float
+    margin: float | None
+    pooled: ExactTest | None = field(default=None, repr=False)
+    within: ExactTest | None = field(default=None, repr=False)
+    bound: MisspecificationBound | None = field(default=None, repr=False)
+    detectable: DetectableEffects | None = field(default=None, repr=False)
+    published: PublishedCertificate | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
+
+    def claim(self, name: str) -> Claim:
+        """Return the claim of that name.
+
+        Raises
+        ------
+        KeyError
+            If the certificate does not decide it.
+        """
+        for claim in self.claims:
+            if claim.claim == name:
+                return claim
+        raise KeyError(name)
+
+    def evidence(self) -> dict[str, Any]:
+        """Return the tests whole, for the JSON."""
+        parts: Mapping[str, Any] = {
+            "pooled": self.pooled,
+            "within_tasks": self.within,
+            "bound": self.bound,
+            "detectable": self.detectable,
+            "published": self.published,
+        }
+        return {name: part.to_dict() for name, part in parts.items() if part is not None} | {
+            "notes": list(self.notes)
+        }
+
+
+def certify(
+    sequences: StateSequences,
+    *,
+    alpha: float = 0.05,
+    margin: float = 0.10,
+    n_draws: int = 999,
+    n_resamples: int = 999,
+    approximate: bool = False,
+    power: bool = False,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+) -> Certificate:
+    """Certify the homogeneous chain of the given runs by the exact test and the error bound.
+
+    Parameters
+    ----------
+    sequences : StateSequences
+        All runs; nothing is held out.
+    alpha : float
+        Size of the test of each family.
+    margin : float
+        The error of a curve that is of no matter.
+    n_draws, n_resamples : int
+        Corpora drawn by the test, and bootstrap replicates of the bound.
+    approximate : bool
+        Whether the states were made by looking at the order of steps.
+    power : bool
+        Find the smallest departures that the test could have seen (takes minutes).
+    rng : Generator, SeedSequence, int or None
+        Source of all draws.
+
+    Returns
+    -------
+    Certificate
+        Never an exception for a chain that fails: the verdict is the answer.
+    """
+    draws = generator(rng).spawn(5)
+    part, notes = _certifiable(sequences, draws[0])
+    settings: dict[str, Any] = {
+        "n_draws": n_draws,
+        "alpha": alpha,
+        "approximate": approximate,
+    }
+    pooled = test_exact(part, rng=draws[1], **settings)
+    within = test_exact(part, within_tasks=True, rng=draws[2], **settings)
+    bound = misspecification_bound(part, margin=margin, n_resamples=n_resamples, rng=draws[3])
+    seen = detectable_effects(part, alpha=alpha, rng=draws[4]) if power else None
+    n_units = int(np.unique(part.unit).size)
+    return Certificate(
+        method="exact",
+        claims=(_order_claim(pooled, within, n_units, seen), _timing_claim(pooled, bound, seen)),
+        checks=tuple(_checks(pooled, within, bound)),
+        alpha=alpha,
+        margin=margin,
+        pooled=pooled,
+        within=within,
+        bound=bound,
+        detectable=seen,
+        notes=notes,
+    )
+
+
+def _certifiable(
+    sequences: StateSequences, rng: np.random.Generator
+) -> tuple[StateSequences, tuple[str, ...]]:
+    """Return the runs to test: all of them, or those of randomly drawn units."""
+    if sequences.n_runs <= MAX_RUNS and sequences.states.size <= MAX_STEPS:
+        return sequences, ()
+    order = rng.permutation(np.unique(sequences.unit))
+    rank = np.empty(int(order.max()) + 1, np.int64)
+    rank[order] = np.arange(order.size)
+    place = rank[sequences.unit]
+    runs = np.cumsum(np.bincount(place, minlength=order.size))
+    steps = np.cumsum(np.bincount(place, weights=sequences.lengths, minlength=order.size))
+    n_units = max(1, int(np.count_nonzero((runs <= MAX_RUNS) & (steps <= MAX_STEPS))))
+    part = sequences.select(np.flatnonzero(place < n_units))
+    note = (
+        f"certified on the {part.n_runs} runs of {n_units} tasks or clusters drawn at random "
+        f"out of {order.size}"
+    )
+    return part, (note,)
+
+
+def _order_claim(
+    pooled: ExactTest, within: ExactTest, n_units: int, seen: DetectableEffects | None
+) -> Claim:
+    """Decide whether one step of memory is enough: within tasks first, then pooled."""
+    reasons = [*dict.fromkeys((*pooled.reasons, *within.reasons))]
+    effect = (
+        f"a second step of memory gains {pooled.order_gain:.3f} nats per step"
+        if pooled.order_gain is not None
+        else "the gain of a second step of memory is unknown"
+    )
+    if n_units < MIN_UNITS:
+        verdict, why = Verdict.INCONCLUSIVE, f"only {n_units} tasks or clusters"
+        advice: str | None = f"run at least {MIN_UNITS} tasks"
+    elif within.order is Verdict.REJECTED:
+        verdict, why = Verdict.REJECTED, "memory: the test inside tasks rejects"
+        advice = "use states that hold more of the past (--states), or the curves alone"
+    elif pooled.order is Verdict.REJECTED:
+        verdict, why = (
+            Verdict.INCONCLUSIVE,
+            "pooled runs reject but runs inside tasks do not: tasks differ, or inside tasks there "
+            f"is too little to see ({within.movable_steps:.0%} of steps can move there)",
+        )
+        advice = "run more attempts per task"
+    elif pooled.order is Verdict.INCONCLUSIVE:
+        verdict, why = Verdict.INCONCLUSIVE, "too little can move for a test"
+        advice = "run more tasks or attempts"
+    else:
+        verdict, why, advice = Verdict.ACCEPTED, "not rejected, pooled or inside tasks", None
+    return Claim(
+        claim="order",
+        verdict=verdict,
+        p_value=pooled.p_order if within.p_order is None else within.p_order,
+        detectable=_detectable(seen, "order"),
+        reasons=(why, effect, *reasons),
+        next=advice,
+    )
+
+
+def _timing_claim(
+    pooled: ExactTest, bound: MisspecificationBound, seen: DetectableEffects | None
+) -> Claim:
+    """Decide whether the curves may be used: the bound on their error against the margin."""
+    errors = None
+    if bound.success is not None and bound.failure is not None:
+        errors = {"success": bound.success.upper, "failure": bound.failure.upper}
+    return Claim(
+        claim="timing",
+        verdict=bound.verdict,
+        p_value=pooled.p_timing,
+        error_bound=errors,
+        detectable=_detectable(seen, "timing"),
+        reasons=bound.reasons,
+        next=bound.next,
+    )
+
+
+def _detectable(seen: DetectableEffects | None, family: str) -> dict[str, float]:
+    found = {} if seen is None else seen.of(family)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _checks(pooled: ExactTest, within: ExactTest, bound: MisspecificationBound) -> Iterator[Check]:
+    for test, on in ((pooled, "all"), (within, "within_task")):
+        for family, p in (("order", test.p_order), ("timing", test.p_timing)):
+            yield Check(
+                claim=family, name=f"{family} family", statistic=None, p_value=p,
+                n=test.n_runs, on=on,
+            )  # fmt: skip
+        for statistic in test.statistics:
+            yield Check(
+                claim=statistic.family,
+                name=statistic.name,
+                statistic=statistic.value,
+                p_value=statistic.p_value,
+                n=test.n_runs,
+                on=on,
+            )
+    for name, curve in (("success", bound.success), ("failure", bound.failure)):
+        if curve is not None:
+            for end in ("lower", "upper"):
+                yield Check(
+                    claim="timing",
+                    name=f"{end} bound of the {name} curve's error",
+                    statistic=getattr(curve, end),
+                    p_value=None,
+                    n=bound.n_runs,
+                    on="all",
+                )
+
+
+def certify_as_published(
+    corpus: TraceCorpus,
+    resolved: ResolvedRuns,
+    *,
+    table: Mapping[str, str] | None = None,
+    alpha: float = 0.05,
+    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+) -> Certificate:
+    """Apply the published rule: split tasks in halves, make states on one, test on the other.
+
+    Parameters
+    ----------
+    corpus, resolved : TraceCorpus, ResolvedRuns
+        The runs and what they count as.
+    table : mapping of str to str, optional
+        A user's states.
+    alpha : float
+        Size of the KS test; AIC has none.
+    rng : Generator, SeedSequence, int or None
+        Source of the split and of the simulated runs.
+
+    References
+    ----------
+    Tran-Truong and Le, TraceToChain (ISSRE 2026).
+    """
+    for_split, for_rule = generator(rng).spawn(2)
+    units = np.unique(resolved.unit)
+    fitted = np.isin(resolved.unit, for_split.permutation(units)[: (units.size + 1) // 2])
+    half = _only(resolved, fitted)
+    states: StateModel = fit_states(corpus, runs=half, table=table)
+    result = certify_published(
+        states.transform(corpus, half),
+        states.transform(corpus, _only(resolved, ~fitted)),
+        alpha=alpha,
+        rng=for_rule,
+    )
+    return Certificate(
+        method="published",
+        claims=tuple(_published_claims(result, alpha)),
+        checks=(
+            Check(
+                claim="timing", name="two-sample KS of passage times",
+                statistic=result.ks_statistic, p_value=result.ks_p, n=result.n_test, on="split",
+            ),
+            Check(
+                claim="order", name="AIC of order 1 minus AIC of order 2",
+                statistic=result.aic_difference, p_value=None, n=result.n_test, on="split",
+            ),
+        ),
+        alpha=alpha,
+        margin=None,
+        published=result,
+        notes=("the published rule: half of the tasks make the chain, the others test it",),
+    )  # fmt: skip
+
+
+def _only(resolved: ResolvedRuns, keep: npt.NDArray[np.bool_]) -> ResolvedRuns:
+    """Return the resolved runs where `keep` holds, numbering as it was."""
+    columns = ("index", "success", "event", "duration", "step_limit", "task", "unit")
+    fields = {name: getattr(resolved, name) for name in ResolvedRuns.__slots__}
+    return ResolvedRuns(**fields | {name: fields[name][keep] for name in columns})
+
+
+def _published_claims(result: PublishedCertificate, alpha: float) -> Iterator[Claim]:
+    caution = "the published rule has little power: acceptance is no evidence of fit"
+    for name, statistic, accepted in (
+        ("order", result.aic_difference, (result.aic_difference or 0.0) <= 0),
+        ("timing", result.ks_p, (result.ks_p or 0.0) > alpha),
+    ):
+        verdict = Verdict.ACCEPTED if accepted else Verdict.REJECTED
+        if statistic is None:
+            verdict = Verdict.INCONCLUSIVE
+        yield Claim(
+            claim=name,
+            verdict=verdict,
+            p_value=result.ks_p if name == "timing" else None,
+            reasons=(*result.reasons, caution),
+            next=None if verdict is Verdict.ACCEPTED else "--method exact says by how much",
+        )
