@@ -238,3 +238,13 @@ def test_the_record_of_skips_is_plain_json(tmp_path: Path) -> None:
     path = tmp_path / "c.parquet"
     write_corpus(corpus_of(["s"]), path)
     assert json.loads(pq.read_schema(path).metadata[b"sojourn.skipped"]) == []
+
+
+def test_an_altered_page_is_found_by_its_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "c.parquet"
+    write_corpus(build([Trace(task_id="quartz", outcome=Outcome.SUCCESS)]), path)
+    data = path.read_bytes()
+    assert data.count(b"quartz") >= 1
+    path.write_bytes(data.replace(b"quartz", b"quarts", 1))
+    with pytest.raises(ReaderError, match="damaged or truncated"):
+        list(read_batches(path))

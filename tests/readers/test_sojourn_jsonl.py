@@ -364,3 +364,23 @@ def test_folders_of_several_forms(tmp_path: Path) -> None:
     assert sorted(corpus.tasks.task_id) == ["a", "b"]
     assert [item.what for item in corpus.skipped] == ["file", "file"]
     assert sum(not isinstance(s, Skipped) for s in find_sources(tmp_path)) == 2
+
+
+def test_steps_of_skipped_runs_go_with_them(tmp_path: Path) -> None:
+    rows = [
+        {"task_id": "a", "outcome": "won", "steps": ["x", "y", "z"]},
+        {"task_id": "b", "outcome": True, "steps": ["b1", "b2"]},
+        {"task_id": "c", "outcome": True, "n_steps": 3, "steps": ["c1"]},
+        {"task_id": "d", "outcome": True, "steps": ["d1"]},
+    ]
+    traces = traces_of(write(tmp_path, *rows))
+    assert [[step.name for step in trace.steps] for trace in traces] == [["b1", "b2"], ["d1"]]
+
+
+def test_a_score_is_no_verdict_among_verdicts(tmp_path: Path) -> None:
+    path = write(tmp_path, {"task_id": "a", "outcome": 0}, {"task_id": "b", "score": 1})
+    corpus = read_traces(path)
+    assert [corpus.trace(run).task_id for run in range(len(corpus))] == ["a"]
+    ((what, count, reason),) = skips(corpus)
+    assert (what, count) == ("run", 1)
+    assert "outcome is missing" in reason

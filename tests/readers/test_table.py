@@ -508,3 +508,19 @@ def test_every_column_is_read_only_once(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     pa_csv.write_csv(pa.table({"id": ["a"], "passed": [1], "blob": ["x" * 10_000_000]}), path)
     assert len(read_traces(path)) == 1
+
+
+def test_a_mapped_column_is_no_synonym_as_well(tmp_path: Path) -> None:
+    path = write(tmp_path, "success,passed\nq,1\n")
+    (trace,) = traces_of(path, columns={"task_id": "success"})
+    assert (trace.task_id, trace.outcome) == ("q", Outcome.SUCCESS)
+
+
+def test_lines_inside_quotes_may_lie_across_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sojourn.readers.table._BLOCK_BYTES", 200)
+    text = "id,note,passed\n" + "".join(f't{i},"a\nb\n{"c" * (i % 50)}\n",1\n' for i in range(300))
+    corpus = read_traces(write(tmp_path, text))
+    assert list(corpus.tasks.task_id) == [f"t{i}" for i in range(300)]
+    assert [what for what, _, _ in skips(corpus)] == ["key"]
