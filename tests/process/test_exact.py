@@ -129,8 +129,20 @@ def naive_statistics(corpus: Corpus) -> dict[str, float]:
     gain = sum(
         n * log(n * after[i] / (before[h, i] * pairs[i, j])) for (h, i, j), n in triples.items()
     )
+    # Among steps from state to state, against the shares of such steps out of each state.
+    among, leaving = Counter(), Counter()
+    for (h, i, j), n in triples.items():
+        if not isinstance(j, str):
+            leaving[i] += n
+            if h != "start":
+                among[h, i] += n
+    moves = sum(
+        n * log(n * leaving[i] / (among[h, i] * pairs[i, j]))
+        for (h, i, j), n in triples.items()
+        if h != "start" and not isinstance(j, str)
+    )
     lengths = sum(len(path) ** 2 for path, _ in corpus)
-    return {"g2": 2 * gain, "lengths": lengths, **squares}
+    return {"g2": 2 * gain, "moves": 2 * moves, "lengths": lengths, **squares}
 
 
 @pytest.mark.parametrize("cap", [None, 3])
@@ -140,12 +152,13 @@ def test_statistics_agree_with_naive_counting(cap: int | None, rng: np.random.Ge
         corpus = tuple((path[:cap], event * (len(path) <= cap)) for path, event in corpus)
     sequences = sequences_of(corpus)
     reference = exact.reference_of(sequences, longest=cap)
-    out = np.empty(8)
+    out = np.empty(9)
     kernels.statistics_of(*exact.plain_arrays(sequences), 3, reference, out)
     expected = naive_statistics(corpus)
     assert out[0] == pytest.approx(expected["g2"], rel=1e-10)
+    assert out[5] == pytest.approx(expected["moves"], rel=1e-10)
     assert out[4] == expected["lengths"]
-    assert [out[5 + i] for i in range(3)] == [expected[f"s{i}"] for i in range(3)]
+    assert [out[6 + i] for i in range(3)] == [expected[f"s{i}"] for i in range(3)]
     starts, counts = kernels.count_corpus(*exact.plain_arrays(sequences), 3)
     P = counts / counts.sum(axis=1, keepdims=True)
     for k in (0, 1):
@@ -164,7 +177,7 @@ def test_statistics_agree_with_naive_counting(cap: int | None, rng: np.random.Ge
 def test_step_index_statistic_is_the_homogeneity_g2(rng: np.random.Generator) -> None:
     sequences = react_like(rng, 50)
     reference = exact.reference_of(sequences)
-    out = np.empty(8)
+    out = np.empty(9)
     kernels.statistics_of(*exact.plain_arrays(sequences), 3, reference, out)
     cells, rows, pairs, states = Counter(), Counter(), Counter(), Counter()
     for path, event in corpus_of(sequences):
@@ -191,16 +204,16 @@ def test_incidence_of_cut_runs_is_aalen_johansen() -> None:
 
 
 def test_family_p_values_rank_the_observed_corpus_among_all() -> None:
-    raw = np.zeros((100, 6))
+    raw = np.zeros((100, 7))
     raw[:, 0] = np.arange(100)[::-1]  # the observed corpus has the largest G2
     raw[:, 4] = 7.0
     combined = exact.combine_statistics(raw)
     assert combined.p[0, 0] == 0.01
-    assert combined.p[0, 4] == 1.0
+    assert combined.p[0, 5] == 1.0
     assert combined.order[0] == combined.joint[0] == 0.01
     assert combined.timing[0] == 1.0
     raw[:, 4] = np.r_[0.0, np.arange(1, 100)]  # and the least spread: two-sided
-    assert exact.combine_statistics(raw).p[0, 4] == 0.02
+    assert exact.combine_statistics(raw).p[0, 5] == 0.02
 
 
 def test_same_seed_same_answer_whatever_the_workers(rng: np.random.Generator) -> None:
@@ -230,7 +243,7 @@ def test_relabelled_states_and_reordered_runs_give_the_same_statistics(
         state_names=("x", "y", "z"),
     )
     first, second = (exact.test_exact(s, n_draws=19, rng=1) for s in (sequences, relabelled))
-    for name in ("second_order", "incidence", "step_index", "length_spread"):
+    for name in ("second_order", "second_order_moves", "incidence", "step_index", "length_spread"):
         a, b = ({s.name: s.value for s in t.statistics}[name] for t in (first, second))
         assert a == pytest.approx(b, rel=1e-9)
 

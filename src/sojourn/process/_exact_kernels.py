@@ -72,6 +72,7 @@ class Reference(NamedTuple):
     """What the statistics are measured against; fixed by the counts or by all corpora alike."""
 
     log_triple: Floats  # ((m + 1) * m, m + 2): log P(next | previous, state)
+    log_move: Floats  # (m * m, m): log P(next | previous, state) among steps between states
     log_bucket: Floats  # (n_buckets * m, m + 2): log P(next | bucket, state)
     curves: Floats  # (2, horizon + 1): expected incidence of success and failure
     bucket: Ints  # (n,): bucket of a step by its index in the run, the last one for later steps
@@ -261,9 +262,11 @@ def _divergence(table: Ints, log_prob: Floats, log_int: Floats) -> float:
 def statistics_of(
     states: States, offsets: Ints, event: Events, n_states: int, reference: Reference, out: Floats
 ) -> None:
-    """Fill (G2 of order 2, step-index G2, sup success, sup failure, sum of squared lengths, stays).
+    """Fill the statistics of one corpus, 6 + m cells.
 
-    ``out`` has 5 + m cells; the last m are the sums of squared stays, one a state.
+    G2 of order 2, step-index G2, sup success, sup failure, sum of squared lengths, G2 of order 2
+    among steps from state to state (no starts, no ends), and the sum of squared stays in each
+    state.
     """
     m = n_states
     horizon = reference.curves.shape[1] - 1
@@ -282,8 +285,9 @@ def statistics_of(
         out[2] = max(out[2], abs(curves[0, d] - reference.curves[0, d]))
         out[3] = max(out[3], abs(curves[1, d] - reference.curves[1, d]))
     out[4] = total
+    out[5] = _divergence(triple[m:, :m], reference.log_move, reference.log_int)
     for i in range(m):
-        out[5 + i] = squares[i]
+        out[6 + i] = squares[i]
 
 
 @kernel
@@ -489,7 +493,7 @@ def draw_corpus(
 def draw_statistics(
     seeds: Seeds, design: Design, hub: Chain, reference: Reference, out: Floats, moved: Flags
 ) -> None:
-    """Draw one corpus a seed and fill its row of statistics (n_draws, 5 + m)."""
+    """Draw one corpus a seed and fill its row of statistics (n_draws, 6 + m)."""
     states = np.empty(design.edges.size, dtype=np.int32)
     offsets = np.empty(design.offsets.size, dtype=np.int64)
     event = np.empty(design.starts.size, dtype=np.int8)

@@ -22,7 +22,8 @@ class ExactStatistic:
     Attributes
     ----------
     name : str
-        ``second_order``, ``stays``, ``incidence``, ``step_index`` or ``length_spread``.
+        ``second_order`` (with starts and ends), ``second_order_moves`` (between states only),
+        ``stays``, ``incidence``, ``step_index`` or ``length_spread``.
     family : str
         ``order`` or ``timing``.
     value : float

@@ -6,7 +6,8 @@ the observed starts and counts and asks whether the observed order of steps is a
 needs no split, no asymptotics and no refit, and is exact at every size, with ties and sparse rows.
 
 Two families of statistics are read off the same draws, each combined by its smallest p-value:
-*order* (does the last step's past matter: second-order likelihood ratio, lengths of stays) and
+*order* (does what came before the present state matter: second-order likelihood ratio, with starts
+and ends and among moves alone, where memory is seen best; lengths of stays) and
 *timing* (distance of both incidence curves from the chain fitted to the counts, dependence of the
 steps on their index, spread of the lengths).
 
@@ -45,7 +46,7 @@ __all__ = ["ExactStatistic", "ExactTest", "combine_statistics", "reference_of", 
 
 Floats = npt.NDArray[np.float64]
 
-ORDER = ("second_order", "stays")
+ORDER = ("second_order", "second_order_moves", "stays")
 TIMING = ("incidence", "step_index", "length_spread")
 _ENOUGH_VALUES = 20
 _N_BUCKETS = 2  # early and late steps: more buckets find drifts less often
@@ -144,7 +145,7 @@ class _Job(NamedTuple):
 
 
 class _Drawn(NamedTuple):
-    raw: Floats  # (n_draws + 1, 5 + m): the observed corpus first
+    raw: Floats  # (n_draws + 1, 6 + m): the observed corpus first
     movable: npt.NDArray[np.bool_]
 
 
@@ -187,9 +188,10 @@ def reference_of(runs: StateSequences, *, longest: int | None = None) -> Referen
     fitted_curves(starts / n_runs, counts, curves)
     cumulated = np.cumsum(occupancy) / occupancy.sum()
     bucket = np.minimum((cumulated - occupancy / occupancy.sum() / 2) * _N_BUCKETS, _N_BUCKETS - 1)
-    log_P = np.log(P, out=np.zeros_like(P), where=P > 0)
+    log_P = _log_rows(counts)
     return Reference(
         log_triple=np.tile(log_P, (m + 1, 1)),
+        log_move=np.tile(_log_rows(counts[:, :m]), (m, 1)),
         log_bucket=np.tile(log_P, (_N_BUCKETS, 1)),
         curves=curves,
         bucket=bucket.astype(np.int64),
@@ -229,7 +231,7 @@ def _draw(
     reference = job.reference
     if n_strata > 1:  # with one stratum the fitted chain says what to expect
         reference = _mean_reference(runs, job, hub, chunks, flags, executor)
-    raw = np.empty((seeds.size, 5 + runs.n_states))
+    raw = np.empty((seeds.size, 6 + runs.n_states))
     statistics_of(*plain_arrays(runs), runs.n_states, reference, raw[0])
     parts = np.array_split(raw[1:], _N_CHUNKS)
     _run_all(
@@ -275,11 +277,14 @@ def _mean_reference(
     triple, bucket, curves = (np.sum([part[k] for part in sums], axis=0) for k in range(3))
     n_corpora = sum(chunk.size for chunk in chunks) + 1
     return old._replace(
-        log_triple=_log_rows(triple), log_bucket=_log_rows(bucket), curves=curves / n_corpora
+        log_triple=_log_rows(triple),
+        log_move=_log_rows(triple[m:, :m]),
+        log_bucket=_log_rows(bucket),
+        curves=curves / n_corpora,
     )
 
 
-def _log_rows(table: npt.NDArray[np.int64]) -> Floats:
+def _log_rows(table: npt.NDArray[Any]) -> Floats:
     rows = table.sum(axis=1, keepdims=True)
     P = np.divide(table, rows, out=np.zeros(table.shape), where=rows > 0)
     return np.asarray(np.log(P, out=np.zeros_like(P), where=P > 0))
@@ -295,8 +300,8 @@ def _run_all(executor: Executor | None, calls: list[tuple[Any, ...]]) -> None:
 
 
 class _Combined(NamedTuple):
-    columns: Floats  # (n_corpora, 5): one statistic a column
-    p: Floats  # (n_corpora, 5): each statistic's p-value at each corpus
+    columns: Floats  # (n_corpora, 6): one statistic a column
+    p: Floats  # (n_corpora, 6): each statistic's p-value at each corpus
     order: Floats  # (n_corpora,): family p-values
     timing: Floats
     joint: Floats
@@ -307,24 +312,26 @@ def combine_statistics(raw: Floats) -> _Combined:
 
     Parameters
     ----------
-    raw : ndarray of shape (n_corpora, 5 + m)
+    raw : ndarray of shape (n_corpora, 6 + m)
         Rows as `statistics_of` fills them.
 
     Returns
     -------
     named tuple
-        ``columns``, ``p`` of shape (n_corpora, 5), ``order``, ``timing``, ``joint`` of shape
+        ``columns``, ``p`` of shape (n_corpora, 6), ``order``, ``timing``, ``joint`` of shape
         (n_corpora,): every corpus ranked among all, itself included.
     """
     raw = np.round(raw, 9)  # equal corpora must tie whatever the order of additions
     stays = np.zeros(raw.shape[0])
-    for column in raw[:, 5:].T:
+    for column in raw[:, 6:].T:
         if np.any(column != column[0]):
             stays -= np.log(_two_sided(column))
     incidence = raw[:, 2:4].max(axis=1)
-    columns = np.column_stack((raw[:, 0], np.round(stays, 9), incidence, raw[:, 1], raw[:, 4]))
-    p = np.column_stack([_upper(column) for column in columns.T[:4]] + [_two_sided(columns[:, 4])])
-    order, timing = p[:, :2].min(axis=1), p[:, 2:].min(axis=1)
+    columns = np.column_stack(
+        (raw[:, 0], raw[:, 5], np.round(stays, 9), incidence, raw[:, 1], raw[:, 4])
+    )
+    p = np.column_stack([_upper(column) for column in columns.T[:5]] + [_two_sided(columns[:, 5])])
+    order, timing = p[:, :3].min(axis=1), p[:, 3:].min(axis=1)
     return _Combined(columns, p, _upper(-order), _upper(-timing), _upper(-p.min(axis=1)))
 
 
@@ -372,9 +379,9 @@ def _result(
         success_distance=float(raw[0, 2]),
         failure_distance=float(raw[0, 3]),
         stay_dispersion={
-            name: float(raw[0, 5 + i] / null_mean[5 + i])
+            name: float(raw[0, 6 + i] / null_mean[6 + i])
             for i, name in enumerate(runs.state_names)
-            if null_mean[5 + i] > 0
+            if null_mean[6 + i] > 0
         },
         length_dispersion=float((raw[0, 4] - mean_square) / spread) if spread > 1e-9 else None,
         statistics=statistics,
