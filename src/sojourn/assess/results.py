@@ -6,7 +6,7 @@ reports only format what stands here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 import sojourn
 from sojourn.assess.cautions import Caution
+from sojourn.assess.curves import curve_dicts
 from sojourn.assess.summary import CorpusSummary
 from sojourn.corpus import Group, Policy
-from sojourn.estimates import Claim, Estimate, Status, number
+from sojourn.estimates import Claim, Estimate, number
 
 if TYPE_CHECKING:
+    from sojourn.assess.chain import ChainFindings
     from sojourn.process.incidence import Incidence
 
 __all__ = [
@@ -188,6 +190,9 @@ class TraceAssessment:
         How much tasks differ.
     curves : Incidence or None
         Success and failure within d steps, time to finish; None without step counts.
+    chain : ChainFindings or None
+        The fitted chain, its certificate, where runs get lost; None without logged steps, or
+        when it was not asked for.
     corpus : CorpusSummary
         What was counted, excluded and skipped.
     cautions : tuple of Caution
@@ -208,6 +213,7 @@ class TraceAssessment:
     attempts: tuple[PassRow, ...]
     heterogeneity: Heterogeneity
     curves: Incidence | None = field(repr=False)
+    chain: ChainFindings | None = field(repr=False)
     corpus: CorpusSummary = field(repr=False)
     cautions: tuple[Caution, ...]
     policy: Policy
@@ -232,17 +238,24 @@ class TraceAssessment:
             "corpus": self.corpus.to_dict(),
             "estimates": self._estimates(),
             "heterogeneity": self.heterogeneity.to_dict(),
-            "states": None,
-            "process": None,
-            "certificate": {
-                "method": None,
-                "alpha": None,
-                "margin": None,
-                "claims": [claim.to_dict() for claim in self.claims],
-                "checks": [],
-            },
+            "states": None if self.chain is None else self.chain.states.to_dict(),
+            "process": None if self.chain is None else self.chain.process_dict(),
+            "certificate": self._certificate(),
             "forecast": None,
             "sensitivities": None,
+        }
+
+    def _certificate(self) -> dict[str, Any]:
+        certificate = None if self.chain is None else self.chain.certificate
+        return {
+            "method": None if certificate is None else certificate.method,
+            "alpha": None if certificate is None else certificate.alpha,
+            "margin": None if certificate is None else certificate.margin,
+            "claims": [claim.to_dict() for claim in self.claims],
+            "checks": []
+            if certificate is None
+            else [check.to_dict() for check in certificate.checks],
+            "evidence": None if certificate is None else certificate.evidence(),
         }
 
     def _estimates(self) -> dict[str, Any]:
@@ -266,7 +279,7 @@ class TraceAssessment:
                 )
                 for row in self.attempts
             ],
-            **_curve_dicts(self.curves),
+            **curve_dicts(self.curves, self.chain),
         }
 
     def __str__(self) -> str:
@@ -294,51 +307,6 @@ def _pass_dict(
         "same_tasks": None if same_tasks is None else same_tasks.to_dict(),
         "bounds": None if bounds is None else list(bounds),
         "pooled": pooled,
-    }
-
-
-# Curves longer than this are thinned in the JSON; the result itself keeps every step.
-_MAX_POINTS = 500
-
-
-def _curve_dicts(curves: Incidence | None) -> dict[str, Any]:
-    missing = Estimate(
-        value=None, status=Status.WITHHELD, reasons=("no run has its number of steps",)
-    ).to_dict()
-    ever = {**missing, "reasons": ["needs a fitted process: the data end at the longest run"]}
-    if curves is None:
-        times: Mapping[str, Any] = {
-            "restricted_mean": missing,
-            "median": missing,
-            "p90": missing,
-            "given_success": {"restricted_mean": missing, "median": missing, "p90": missing},
-        }
-        return {
-            "success_within": [],
-            "failure_within": [],
-            "success_ever": ever,
-            "steps_to_finish": times,
-        }
-    stride = max(1, -(-curves.horizon // _MAX_POINTS))
-    steps = sorted({*range(0, curves.horizon + 1, stride), curves.horizon})
-
-    def points(outcome: str) -> list[dict[str, Any]]:
-        rows = []
-        for d in steps:
-            estimate = curves.point(d, outcome=outcome).to_dict()
-            rows.append({"d": d, **estimate, "nonparametric": estimate, "extrapolated": False})
-        return rows
-
-    return {
-        "success_within": points("success"),
-        "failure_within": points("failure"),
-        "success_ever": ever,
-        "steps_to_finish": {
-            "restricted_mean": curves.restricted_mean.to_dict(),
-            "median": curves.median.to_dict(),
-            "p90": curves.p90.to_dict(),
-            "given_success": curves.given_success.to_dict(),
-        },
     }
 
 

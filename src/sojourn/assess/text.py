@@ -9,7 +9,7 @@ import numpy as np
 
 import sojourn
 from sojourn.estimates import Estimate, Status
-from sojourn.tables import clean, indent, text_table
+from sojourn.tables import clean, indent, p_text, text_table
 
 if TYPE_CHECKING:
     from sojourn.assess.results import PassRow, TraceAssessment
@@ -29,6 +29,8 @@ def describe(result: TraceAssessment) -> str:
         _section("All of k attempts at a task? At least one?", _attempts(result)),
         _section("How much do tasks differ?", _heterogeneity(result)),
         _section("What would more steps buy?", _curves(result)),
+        _section("Is a Markov chain a fair model of these runs?", _chain(result)),
+        _section("Where do runs get lost?", _states(result)),
         _section("What was counted, excluded, skipped", _corpus(result)),
         _section("Cautions", [str(caution) for caution in result.cautions]),
     ]
@@ -162,17 +164,10 @@ def _heterogeneity(result: TraceAssessment) -> list[str]:
     verdict = "tasks differ" if p < 0.05 else "no evidence that tasks differ"
     lines = text_table(("successes", *map(str, range(n + 1))), rows) if n <= 12 else []
     return [
-        f"intraclass correlation {estimate_text(hetero.icc)}; permutation p "
-        f"{_p_text(p)}: {verdict}",
+        f"intraclass correlation {estimate_text(hetero.icc)}; permutation p {p_text(p)}: {verdict}",
         *lines,
-        f"the beta-binomial law {fits} its check (p {_p_text(hetero.check_p)})",
+        f"the beta-binomial law {fits} its check (p {p_text(hetero.check_p)})",
     ]
-
-
-def _p_text(p: float | None) -> str:
-    if p is None:
-        return "-"
-    return "< .001" if p < 0.001 else f"{p:.3f}"
 
 
 def _curves(result: TraceAssessment) -> list[str]:
@@ -211,6 +206,59 @@ def _curve_steps(curves: Incidence) -> Iterator[int]:
     first = int(np.argmax(ended > 0)) if (ended > 0).any() else 0
     steps = np.unique(np.linspace(first, curves.horizon, _N_CURVE_ROWS).round().astype(int))
     yield from steps.tolist()
+
+
+def _chain(result: TraceAssessment) -> list[str]:
+    chain = result.chain
+    if chain is None:
+        return []
+    certificate = chain.certificate
+    names = ", ".join(clean(name) for name in chain.states.state_names)
+    lines = [f"{chain.states.n_states} states from {chain.states.mode}: {names}"]
+    rows: list[tuple[str, str, str]] = []
+    if certificate.pooled is not None and certificate.within is not None:
+        pooled, within = certificate.pooled, certificate.within
+        rows += [
+            ("order: exact test, p", p_text(pooled.p_order), p_text(within.p_order)),
+            ("timing: exact test, p", p_text(pooled.p_timing), p_text(within.p_timing)),
+            (
+                "steps that can move",
+                f"{pooled.movable_steps:.0%}",
+                f"{within.movable_steps:.0%}",
+            ),
+        ]
+        lines += text_table(("", "pooled", "within tasks"), rows)
+    bound = certificate.bound
+    if bound is not None and bound.success is not None and bound.failure is not None:
+        lines.append(
+            f"the chain's curves are off by {bound.success.lower:.3f} to {bound.success.upper:.3f} "
+            f"(success), {bound.failure.lower:.3f} to {bound.failure.upper:.3f} (failure); "
+            f"margin {bound.margin:.2f}"
+        )
+    rule = certificate.published
+    if rule is not None:
+        lines.append(f"published rule: KS p {p_text(rule.ks_p)}, AIC {rule.aic_difference}")
+    lines.append(f"P(success ever): {_or_reason(chain.success_ever())}")
+    return [*lines, *certificate.notes]
+
+
+def _states(result: TraceAssessment) -> list[str]:
+    if result.chain is None:
+        return []
+    rows = [
+        (
+            row.name,
+            row.n_steps,
+            None if row.visits is None else f"{row.visits:.2f}",
+            row.n_success,
+            row.n_failure,
+            row.n_cut,
+        )
+        for row in result.chain.rows
+    ]
+    return text_table(
+        ("state", "steps", "visits a run", "then success", "then failure", "then cut"), rows
+    )
 
 
 def _corpus(result: TraceAssessment) -> list[str]:

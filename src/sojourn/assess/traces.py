@@ -14,6 +14,8 @@ import numpy as np
 
 from sojourn._validation import check_fraction, check_positive_int
 from sojourn.assess.cautions import Caution
+from sojourn.assess.certify import MIN_UNITS
+from sojourn.assess.chain import DEFAULT_CHAIN, ChainFindings, ChainSettings, assess_chain
 from sojourn.assess.results import (
     GroupedAssessment,
     Heterogeneity,
@@ -48,7 +50,6 @@ from sojourn.sequences import CENSORED
 __all__ = ["MIN_UNITS", "assess_groups", "assess_traces"]
 
 
-
 _MAX_K = 8
 _CHECK_LEVEL = 0.05
 
@@ -60,6 +61,7 @@ def assess_groups(
     policy: Policy | None = None,
     ci_prob: float = 0.95,
     n_resamples: int = 1999,
+    chain: ChainSettings | None = DEFAULT_CHAIN,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
     progress: Callable[[Group], None] | None = None,
 ) -> GroupedAssessment:
@@ -77,6 +79,8 @@ def assess_groups(
         Probability of all intervals.
     n_resamples : int
         Bootstrap replicates.
+    chain : ChainSettings or None
+        How the chain is made and certified where steps are logged; None to leave it out.
     rng : Generator, SeedSequence, int or None
         Source of the random draws; an int or the entropy drawn for None is kept in the result.
     progress : callable, optional
@@ -106,6 +110,7 @@ def assess_groups(
                     policy=policy or Policy(),
                     ci_prob=ci_prob,
                     n_resamples=n_resamples,
+                    chain=chain,
                     rng=rng,
                 )
             )
@@ -122,6 +127,7 @@ def assess_traces(
     policy: Policy | None = None,
     ci_prob: float = 0.95,
     n_resamples: int = 1999,
+    chain: ChainSettings | None = DEFAULT_CHAIN,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> TraceAssessment:
     """Assess the runs of one group: one task set, one agent, one model.
@@ -147,7 +153,7 @@ def assess_traces(
             "use assess_groups(corpus), or assess_groups(corpus, by=()) to pool them"
         )
     return assess_groups(
-        corpus, policy=policy, ci_prob=ci_prob, n_resamples=n_resamples, rng=rng
+        corpus, policy=policy, ci_prob=ci_prob, n_resamples=n_resamples, chain=chain, rng=rng
     ).groups[0]
 
 
@@ -158,6 +164,7 @@ def _assess(
     policy: Policy,
     ci_prob: float,
     n_resamples: int,
+    chain: ChainSettings | None,
     rng: np.random.Generator | np.random.SeedSequence | int | None,
 ) -> TraceAssessment:
     check_fraction(ci_prob, name="ci_prob")
@@ -167,17 +174,28 @@ def _assess(
     if not resolved.n_runs:
         raise NothingUsableError(_why_unusable(resolved))
     generator, seed = _seeded(rng)
-    for_attempts, for_tests, for_curves = generator.spawn(3)
+    for_attempts, for_tests, for_curves, for_chain = generator.spawn(4)
     counts = TaskCounts.from_runs(resolved.success, resolved.task, resolved.unit)
     attempts = tuple(_pass_rows(counts, ci_prob, n_resamples, for_attempts))
     curves = _curves(resolved, ci_prob, n_resamples, for_curves)
+    found = None
+    if chain is not None:
+        found = assess_chain(
+            corpus,
+            resolved,
+            settings=chain,
+            ci_prob=ci_prob,
+            n_resamples=n_resamples,
+            rng=for_chain,
+        )
     return TraceAssessment(
         group=group,
-        claims=tuple(_claims(counts, attempts, curves)),
+        claims=tuple(_claims(counts, attempts, curves, found)),
         rates=_rates(corpus, resolved, counts, ci_prob),
         attempts=attempts,
         heterogeneity=_heterogeneity(counts, ci_prob, n_resamples, for_tests),
         curves=curves,
+        chain=found,
         corpus=summary,
         cautions=tuple(_cautions(resolved, counts, summary, curves)),
         policy=policy,
@@ -366,7 +384,10 @@ def _curves(
 
 
 def _claims(
-    counts: TaskCounts, attempts: Sequence[PassRow], curves: Incidence | None
+    counts: TaskCounts,
+    attempts: Sequence[PassRow],
+    curves: Incidence | None,
+    chain: ChainFindings | None,
 ) -> Iterator[Claim]:
     n_units = counts.n_units
     more = f"run at least {MIN_UNITS} tasks (there are {n_units})" if n_units < MIN_UNITS else None
@@ -394,6 +415,8 @@ def _claims(
         reasons=(f"k > {within[-1]} was not observed: model-free bounds and a model beside them",),
         next=f"run k attempts per task to know pass^k for k > {within[-1]}",
     )
+    if chain is not None:
+        yield from chain.certificate.claims
     if curves is not None:
         yield Claim(
             claim="horizon",

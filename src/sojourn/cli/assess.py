@@ -22,7 +22,7 @@ from sojourn.cli._options import (
 
 if TYPE_CHECKING:
     from sojourn.assess import GroupedAssessment
-    from sojourn.corpus import TraceCorpus
+    from sojourn.assess.chain import ChainSettings
 
 __all__ = ["command"]
 
@@ -44,6 +44,18 @@ By = Annotated[
         "--by", metavar="FIELD", help="Group runs by this field (default task_set, agent, model)."
     ),
 ]
+States = Annotated[
+    Path | None,
+    typer.Option(
+        "--states", metavar="FILE", help="States of steps: a JSON object or a CSV, name to state."
+    ),
+]
+Method = Annotated[
+    str, typer.Option(help="Certificate of the chain: exact or published.", metavar="HOW")
+]
+Margin = Annotated[
+    float, typer.Option(help="Error of a curve that is of no matter.", min=0.001, max=0.999)
+]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.", min=0)]
 Resamples = Annotated[int, typer.Option(help="Bootstrap replicates.", min=99, max=1_000_000)]
 
@@ -63,6 +75,23 @@ def command(
     seed: Seed = 0,
     resamples: Resamples = 1999,
     ci: Annotated[float, typer.Option("--ci", help="Probability of intervals.")] = 0.95,
+    states: States = None,
+    method: Method = "exact",
+    margin: Margin = 0.10,
+    draws: Annotated[int, typer.Option(help="Draws of the exact test.", min=99)] = 999,
+    power: Annotated[
+        bool, typer.Option("--power", help="Find what the test could have seen (minutes).")
+    ] = False,
+    chain: Annotated[
+        bool, typer.Option("--chain/--no-chain", help="Fit and certify a chain of the steps.")
+    ] = True,
+    require_certificate: Annotated[
+        bool,
+        typer.Option(
+            "--require-certificate",
+            help="Exit with 5 if a claim on the chain is rejected, 6 if one is inconclusive.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show formats, groups, columns and policy; stop.")
     ] = False,
@@ -79,6 +108,9 @@ def command(
 
         show(paths, format=format, columns=columns, scorer=scorer, policy=chosen)
         return
+    settings = _chain_settings(states, method, margin, draws, power=power) if chain else None
+    if require_certificate and settings is None:
+        raise typer.BadParameter("--require-certificate needs the chain; leave out --no-chain")
     corpus = read_corpus(
         paths,
         format=format,
@@ -98,10 +130,43 @@ def command(
             policy=chosen,
             ci_prob=ci,
             n_resamples=resamples,
+            chain=settings,
             rng=seed,
             progress=lambda group: progress.say(f"assessing {group}"),
         )
-    emit(result, corpus, html=html, json=json, quiet=quiet)
+    emit(result, html=html, json=json, quiet=quiet)
+    if require_certificate:
+        _require_certificate(result)
+
+
+def _chain_settings(
+    states: Path | None, method: str, margin: float, draws: int, *, power: bool
+) -> ChainSettings:
+    from sojourn.assess.chain import ChainSettings
+    from sojourn.readers.state_table import read_state_table
+
+    table = None if states is None else read_state_table(states)
+    try:
+        return ChainSettings(table=table, method=method, margin=margin, n_draws=draws, power=power)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _require_certificate(result: GroupedAssessment) -> None:
+    """Leave with the exit code of the worst claim on a chain."""
+    from sojourn.estimates import Verdict
+
+    verdicts = {
+        claim.verdict
+        for group in result
+        for claim in (() if group.chain is None else group.chain.certificate.claims)
+    }
+    if any(group.chain is None for group in result):
+        verdicts.add(Verdict.INCONCLUSIVE)
+    if Verdict.REJECTED in verdicts:
+        raise typer.Exit(5)
+    if Verdict.INCONCLUSIVE in verdicts:
+        raise typer.Exit(6)
 
 
 def _grouping(by: list[str] | None, *, pool: bool) -> tuple[str, ...]:
@@ -136,7 +201,6 @@ def _check_targets(html: Path | None, json: str | None) -> None:
 
 def emit(
     result: GroupedAssessment,
-    corpus: TraceCorpus,
     *,
     html: Path | None,
     json: str | None,

@@ -18,6 +18,6 @@ def command(html: Html = None, json: Json = None, seed: Seed = 0) -> None:
     _check_targets(html, json)
     corpus = read_traces(example_path())
     result = assess_groups(corpus, rng=seed)
-    emit(result, corpus, html=html, json=json, quiet=False)
+    emit(result, html=html, json=json, quiet=False)
     if html is None and json is None:
         typer.echo("\nThe same as a page: sojourn demo --html demo.html", err=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sojourn.plots.style import new_axes, styled, to_svg
+from sojourn.plots.chains import plot_chain, plot_fit, plot_null_draws
+from sojourn.plots.style import new_axes, new_row, styled, to_svg
 from sojourn.plots.traces import (
     plot_attempts,
     plot_incidence,
@@ -12,9 +13,13 @@ from sojourn.plots.traces import (
 
 __all__ = [
     "new_axes",
+    "new_row",
     "plot_attempts",
+    "plot_chain",
+    "plot_fit",
     "plot_incidence",
     "plot_lengths",
+    "plot_null_draws",
     "plot_task_histogram",
     "styled",
     "to_svg",

@@ -10,13 +10,26 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BLUE", "GREY", "INK", "ORANGE", "PURPLE", "new_axes", "styled", "to_svg"]
+__all__ = [
+    "BLUE",
+    "GREY",
+    "INK",
+    "ORANGE",
+    "PURPLE",
+    "legend_above",
+    "new_axes",
+    "new_row",
+    "plain_label",
+    "styled",
+    "to_svg",
+]
 
 # Colours that stay apart in colour blindness and have 3:1 contrast on white and on near-black.
 BLUE = "#2f80c3"
@@ -53,6 +66,8 @@ _SETTINGS: Any = {
     "savefig.facecolor": "none",
     "svg.fonttype": "path",
     "svg.hashsalt": "sojourn",
+    # A label of a log may hold dollar signs, which are no formula.
+    "text.parse_math": False,
 }
 
 
@@ -72,6 +87,40 @@ def new_axes(size: tuple[float, float] = _SIZE) -> Axes:
     figure: Figure = Figure(figsize=size, layout="constrained")
     axes: Axes = figure.add_subplot()
     return axes
+
+
+def new_row(n: int, size: tuple[float, float]) -> list[Axes]:
+    """Return `n` axes of a new figure, in rows of at most three."""
+    from matplotlib.figure import Figure
+
+    columns = min(n, 3)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(-(-n // columns), columns, squeeze=False).ravel()
+    for unused in grid[n:]:
+        unused.set_axis_off()
+    return list(grid[:n])
+
+
+def legend_above(ax: Axes) -> None:
+    """Put the legend above the axes, where no curve can run under it."""
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
+
+
+def plain_label(label: str, *, limit: int = 24) -> str:
+    """Return a label from a log as the figure's font can draw it, shortened.
+
+    Characters that the font lacks become ``?``: they would be boxes, each with a warning.
+    """
+    text = "".join(c if c.isprintable() and ord(c) in _drawable() else "?" for c in label)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+@cache
+def _drawable() -> frozenset[int]:
+    """Return the characters of the font that is drawn with."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    return frozenset(get_font(findfont(FontProperties(family="DejaVu Sans"))).get_charmap())
 
 
 def to_svg(axes: Axes, *, description: str) -> str:

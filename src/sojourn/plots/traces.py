@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.plots.style import BLUE, GREY, INK, ORANGE
+from sojourn.plots.style import BLUE, GREY, INK, ORANGE, legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def plot_incidence(
     ax.set_ylim(0, 1)
     ax.set_xlim(0, max(int(steps[-1]), 1))
     _whole_numbers(ax.xaxis)
-    _legend_above(ax)
+    legend_above(ax)
     return ax
 
 
@@ -103,7 +103,7 @@ def plot_attempts(
         ax.set_xscale("log", base=2)
     ax.set_xticks(x, [str(int(value)) for value in x])
     ax.minorticks_off()
-    _legend_above(ax)
+    legend_above(ax)
     return ax
 
 
@@ -136,7 +136,7 @@ def plot_task_histogram(
         _whole_numbers(ax.xaxis)
     _whole_numbers(ax.yaxis)
     ax.grid(axis="x", visible=False)
-    _legend_above(ax)
+    legend_above(ax)
     return ax
 
 
@@ -171,11 +171,6 @@ def plot_lengths(
     ax.set_xlabel("steps of a run (range, middle half, median)")
     ax.grid(axis="y", visible=False)
     return ax
-
-
-def _legend_above(ax: Axes) -> None:
-    """Put the legend above the axes, where no curve can run under it."""
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
 
 
 def _whole_numbers(axis: Axis) -> None:

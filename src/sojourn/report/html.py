@@ -19,7 +19,8 @@ import numpy as np
 import sojourn
 from sojourn._files import write_text
 from sojourn.assess import GroupedAssessment, TraceAssessment
-from sojourn.report.sections import Rows, Section, cards, claim_rows, clean_deep, sections
+from sojourn.report.parts import Rows, Section, estimate_cell
+from sojourn.report.sections import cards, claim_rows, clean_deep, sections
 from sojourn.tables import clean
 
 __all__ = ["html_text", "write_report"]
@@ -124,8 +125,6 @@ def _view(result: TraceAssessment, number: int, *, with_figures: bool) -> _Group
 
 
 def _overview(groups: Sequence[TraceAssessment]) -> Rows:
-    from sojourn.report.sections import estimate_cell
-
     rows = []
     for result in groups:
         last = [row for row in result.attempts if not row.is_beyond][-1]

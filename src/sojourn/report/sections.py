@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,30 +12,14 @@ from sojourn.assess.figures import available_figures, draw
 from sojourn.assess.results import PassRow
 from sojourn.estimates import Estimate, Status
 from sojourn.plots import styled, to_svg
+from sojourn.report.chain import chain_sections
+from sojourn.report.parts import Figure, Rows, Section, estimate_cell, only
 from sojourn.tables import clean
 
-__all__ = ["Card", "Figure", "Rows", "Section", "cards", "claim_rows", "clean_deep", "sections"]
+__all__ = ["Card", "cards", "claim_rows", "clean_deep", "sections"]
 
 _N_CURVE_ROWS = 14
 _MAX_SKIPPED_ROWS = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """A table: `left` columns are words, the others numbers."""
-
-    caption: str
-    header: tuple[str, ...]
-    rows: Sequence[tuple[object, ...]]
-    left: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A drawn figure and what it says."""
-
-    svg: Any
-    caption: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,27 +31,6 @@ class Card:
     interval: str
     note: str
     status: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """The answer to one question of a user."""
-
-    question: str
-    paragraphs: Sequence[str] = ()
-    figures: Sequence[Figure] = ()
-    tables: Sequence[Rows] = ()
-    notes: Sequence[str] = ()
-
-
-def estimate_cell(estimate: Estimate | None, digits: int = 3) -> str:
-    """Return an estimate for a cell of a table; a question mark where it is not supported."""
-    if estimate is None or estimate.value is None:
-        return "-"
-    text = f"{estimate.value:.{digits}f}"
-    if estimate.interval is not None:
-        text += f" [{estimate.interval.low:.{digits}f}, {estimate.interval.high:.{digits}f}]"
-    return text if estimate.status is Status.SUPPORTED else f"{text} ?"
 
 
 def clean_deep(value: dict[str, str]) -> dict[str, str]:
@@ -132,6 +94,7 @@ def sections(result: TraceAssessment, *, with_figures: bool) -> list[Section]:
         _attempt_section(result, figures),
         _task_section(result, figures),
         _curve_section(result, figures),
+        *chain_sections(result, figures),
         _corpus_section(result, figures),
     ]
     return [section for section in found if section is not None]
@@ -144,6 +107,12 @@ _CAPTIONS = {
     "would claim.",
     "tasks": "How many tasks had 0, 1, ... successes, beside the fitted law and the law if all "
     "tasks were alike.",
+    "fit": "Observed curves (steps) and the chain's (dashed) with simultaneous bands; the chain is "
+    "off by less than the stated bound with 95 % confidence.",
+    "test": "What the statistics of the exact test look like if runs are a first-order chain "
+    "(grey), and what was observed.",
+    "chain": "The fitted chain: circles by expected visits, arrows by the flow along them (under "
+    "2 % of the widest left out).",
     "lengths": "Lengths of runs by outcome and by how they ended.",
 }
 
@@ -157,10 +126,6 @@ def _figures(result: TraceAssessment) -> dict[str, Figure]:
             svg = to_svg(draw(result, name), description=_CAPTIONS[name])
         drawn[name] = Figure(svg=Markup(svg), caption=_CAPTIONS[name])
     return drawn
-
-
-def _only(figures: dict[str, Figure], name: str) -> list[Figure]:
-    return [figures[name]] if name in figures else []
 
 
 def _rate_section(result: TraceAssessment) -> Section:
@@ -220,7 +185,7 @@ def _attempt_section(result: TraceAssessment, figures: dict[str, Figure]) -> Sec
     )
     return Section(
         question="Will it succeed k times in a row on the same task? At least once in k?",
-        figures=_only(figures, "attempts"),
+        figures=only(figures, "attempts"),
         tables=[table, *_beyond_tables(beyond)],
         notes=sorted({reason for row in within for reason in row.all_succeed.reasons}),
     )
@@ -275,7 +240,7 @@ def _task_section(result: TraceAssessment, figures: dict[str, Figure]) -> Sectio
             f"{verdict} (permutation p {p}). Intraclass correlation "
             f"{estimate_cell(tasks.icc)}. The beta-binomial law {fits} its check."
         ],
-        figures=_only(figures, "tasks"),
+        figures=only(figures, "tasks"),
         tables=[table] if table.rows else [],
     )
 
@@ -331,7 +296,7 @@ def _curve_section(result: TraceAssessment, figures: dict[str, Figure]) -> Secti
     ]
     return Section(
         question=question,
-        figures=_only(figures, "success_within"),
+        figures=only(figures, "success_within"),
         tables=[points, times],
         notes=notes,
     )
@@ -373,7 +338,7 @@ def _corpus_section(result: TraceAssessment, figures: dict[str, Figure]) -> Sect
     more = len(corpus.skipped) - _MAX_SKIPPED_ROWS
     return Section(
         question="What was counted, what was not?",
-        figures=_only(figures, "lengths"),
+        figures=only(figures, "lengths"),
         tables=tables,
         notes=[f"{more} more reasons stand in the JSON."] if more > 0 else [],
     )

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sojourn.tables.text import clean, indent, text_table
+from sojourn.tables.text import clean, indent, p_text, text_table
 
-__all__ = ["clean", "indent", "text_table"]
+__all__ = ["clean", "indent", "p_text", "text_table"]

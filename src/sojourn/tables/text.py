@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = ["clean", "indent", "text_table"]
+__all__ = ["clean", "indent", "p_text", "text_table"]
 
 _MAX_LABEL = 80
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
@@ -24,6 +24,13 @@ def clean(label: object, *, limit: int = _MAX_LABEL) -> str:
         for character in str(label)[: limit + 1]
     )
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def p_text(p: float | None) -> str:
+    """Return a p-value as people print it, and a dash where there is none."""
+    if p is None:
+        return "-"
+    return "< .001" if p < 0.001 else f"{p:.3f}"
 
 
 def text_table(

@@ -1,0 +1,276 @@
+"""The chain of a group of runs: states, fit, intervals, certificate, and where runs get lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn._validation import check_choice
+from sojourn.assess.certify import Certificate, certify, certify_as_published
+from sojourn.corpus import ResolvedRuns, TraceCorpus
+from sojourn.estimates import Estimate, Interval, Status, Verdict
+from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
+from sojourn.process.intervals import ChainIntervals, chain_intervals
+from sojourn.states.model import StateModel, fit_states, runs_with_steps
+
+__all__ = ["ChainFindings", "ChainSettings", "StateRow", "assess_chain"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainSettings:
+    """How the chain is made and certified.
+
+    Attributes
+    ----------
+    table : mapping of str to str, or None
+        A user's states: step name to state, ``*`` for all others.
+    mode : {"auto", "names", "clusters"}
+        How states are made without a table.
+    smoothing : {"shrinkage", "published", "none"}
+        The prior of the rows.
+    method : {"exact", "published"}
+        The certificate.
+    alpha, margin : float
+        Size of the tests; the error of a curve that is of no matter.
+    n_draws : int
+        Corpora drawn by the exact test.
+    power : bool
+        Whether to find what the test could have seen.
+    """
+
+    table: Mapping[str, str] | None = None
+    mode: str = "auto"
+    smoothing: str = "shrinkage"
+    method: str = "exact"
+    alpha: float = 0.05
+    margin: float = 0.10
+    n_draws: int = 999
+    power: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice(self.method, ("exact", "published"), name="method")
+        check_choice(self.mode, ("auto", "names", "clusters"), name="mode")
+        check_choice(self.smoothing, ("shrinkage", "published", "none"), name="smoothing")
+
+
+DEFAULT_CHAIN = ChainSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRow:
+    """What happens in one state.
+
+    Attributes
+    ----------
+    name : str
+        The state.
+    n_steps : int
+        Observed steps in it.
+    visits : float or None
+        Expected visits of a run under the chain; None where runs may never end.
+    n_success, n_failure, n_cut : int
+        Observed runs that succeeded, failed or were cut right after a step in this state.
+    value : float or None
+        P(success | now in this state); None where it is not identified.
+    """
+
+    name: str
+    n_steps: int
+    visits: float | None
+    n_success: int
+    n_failure: int
+    n_cut: int
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChainFindings:
+    """A fitted chain with all that says how far to believe it.
+
+    Attributes
+    ----------
+    states : StateModel
+        Which state a step is in.
+    fit : HomogeneousFit
+        The chain.
+    intervals : ChainIntervals
+        Its figures with intervals by task bootstrap.
+    certificate : Certificate
+        Which claims about it the data support.
+    rows : tuple of StateRow
+        Where runs go and where they end.
+    n_left_out : int
+        Runs whose steps were not logged.
+    """
+
+    states: StateModel
+    fit: HomogeneousFit = field(repr=False)
+    intervals: ChainIntervals = field(repr=False)
+    certificate: Certificate
+    rows: tuple[StateRow, ...] = field(repr=False)
+    n_left_out: int
+
+    @property
+    def timing(self) -> Verdict:
+        """Verdict on the chain's curves."""
+        return self.certificate.claim("timing").verdict
+
+    def within(self, d: int, outcome: str) -> Estimate:
+        """Return the chain's own P(outcome within d steps), as far as the certificate lets it.
+
+        Withheld when the timing claim is rejected; never more than inconclusive beyond the
+        longest run.
+        """
+        curve = (
+            self.intervals.success_within if outcome == "success" else self.intervals.failure_within
+        )
+        claim = self.certificate.claim("timing")
+        if claim.verdict is Verdict.REJECTED or d > int(curve.x[-1]):
+            reason = "the chain's timing is rejected" if d <= int(curve.x[-1]) else "not computed"
+            return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
+        beyond = d > self.fit.horizon
+        supported = claim.verdict is Verdict.ACCEPTED and not beyond
+        reasons = (f"beyond the longest run ({self.fit.horizon} steps): extrapolation",)
+        return Estimate(
+            value=float(curve.value[d]),
+            interval=Interval(
+                low=float(curve.low[d]),
+                high=float(curve.high[d]),
+                ci_prob=curve.ci_prob,
+                kind=curve.kind,
+            ),
+            status=Status.SUPPORTED if supported else Status.INCONCLUSIVE,
+            reasons=reasons if beyond else (() if supported else ("timing is inconclusive",)),
+            estimand="population",
+        )
+
+    def success_ever(self) -> Estimate:
+        """Return P(success ever): extrapolation, so never more than inconclusive."""
+        estimate = self.intervals.success_ever
+        if estimate.value is None:
+            return estimate
+        if self.timing is Verdict.REJECTED:
+            reason = "the chain's timing is rejected: see the success rate and the curves"
+            return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
+        identity = (
+            "without cut runs it equals the success rate whatever the states: no evidence"
+            if not self.fit.counts.cut.any()
+            else "it extrapolates from the runs that were cut"
+        )
+        return Estimate(
+            value=estimate.value,
+            interval=estimate.interval,
+            status=Status.INCONCLUSIVE,
+            reasons=(identity,),
+            estimand="population",
+        )
+
+    def process_dict(self) -> dict[str, Any]:
+        """Return the process in the form of the JSON contract, the chain and its intervals too."""
+        return {
+            "chosen": self.fit.name,
+            "candidates": [
+                {
+                    "name": self.fit.name,
+                    "log_score": None,
+                    "difference": None,
+                    "se_difference": None,
+                    "n_parameters": self.fit.n_parameters,
+                }
+            ],
+            "chain": self.fit.to_dict(),
+            "intervals": self.intervals.to_dict(),
+            "states": [
+                {
+                    "name": row.name,
+                    "n_steps": row.n_steps,
+                    "expected_visits": row.visits,
+                    "n_success": row.n_success,
+                    "n_failure": row.n_failure,
+                    "n_cut": row.n_cut,
+                    "value": row.value,
+                }
+                for row in self.rows
+            ],
+            "n_left_out": self.n_left_out,
+        }
+
+
+def assess_chain(
+    corpus: TraceCorpus,
+    resolved: ResolvedRuns,
+    *,
+    settings: ChainSettings,
+    ci_prob: float = 0.95,
+    n_resamples: int = 1999,
+    rng: np.random.Generator,
+) -> ChainFindings | None:
+    """Fit the homogeneous chain to the runs whose steps are logged, and certify it.
+
+    Returns
+    -------
+    ChainFindings or None
+        None when no run that counts has its steps.
+    """
+    kept = runs_with_steps(corpus, resolved)
+    if not np.diff(corpus.offsets)[resolved.index].any():
+        return None
+    for_intervals, for_certificate = rng.spawn(2)
+    states = fit_states(corpus, runs=resolved, table=settings.table, mode=settings.mode)
+    sequences = states.transform(corpus, resolved)
+    fit = fit_homogeneous(sequences, smoothing=settings.smoothing)
+    intervals = chain_intervals(
+        fit,
+        sequences,
+        ci_prob=ci_prob,
+        n_draws=n_resamples,
+        horizon=2 * fit.horizon,
+        rng=for_intervals,
+    )
+    if settings.method == "exact":
+        certificate = certify(
+            sequences,
+            alpha=settings.alpha,
+            margin=settings.margin,
+            n_draws=settings.n_draws,
+            approximate=not states.order_free,
+            power=settings.power,
+            rng=for_certificate,
+        )
+    else:
+        certificate = certify_as_published(
+            corpus, resolved, table=settings.table, alpha=settings.alpha, rng=for_certificate
+        )
+    return ChainFindings(
+        states=states,
+        fit=fit,
+        intervals=intervals,
+        certificate=certificate,
+        rows=_state_rows(fit, sequences.states),
+        n_left_out=int((~kept).sum()),
+    )
+
+
+def _state_rows(fit: HomogeneousFit, steps: npt.NDArray[np.int32]) -> tuple[StateRow, ...]:
+    """Return one row a state, the most visited first."""
+    m = fit.counts.n_states
+    n_steps = np.bincount(steps, minlength=m)
+    visits = fit.chain.expected_visits if fit.chain.is_absorbing else None
+    ends = fit.counts.table[1:, m:]
+    rows = [
+        StateRow(
+            name=name,
+            n_steps=int(n_steps[state]),
+            visits=None if visits is None else float(visits[state]),
+            n_success=int(ends[state, 0]),
+            n_failure=int(ends[state, 1]),
+            n_cut=int(ends[state, 2]),
+            value=fit.value(state),
+        )
+        for state, name in enumerate(fit.state_names)
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.n_steps))
