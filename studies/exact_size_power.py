@@ -196,7 +196,7 @@ def report(scale: float, executor: ProcessPoolExecutor) -> list[str]:
     for world in BY_TASK:
         for n_tasks in (50, 100):
             for within in (False, True):
-                n_corpora = many(400)
+                n_corpora = many(300)
                 found = rates(
                     world,
                     4 * n_tasks,

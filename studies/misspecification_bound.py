@@ -138,20 +138,21 @@ def bounds(
 
 def report(n_corpora: int, executor: ProcessPoolExecutor) -> list[str]:
     head = (
-        "| truth | error | tasks | U 5 % | U 50 % | U 95 % | U < error | U < .10 | L > error |"
-        " rejected |"
+        "| truth | error | tasks | U 5 % | U 50 % | U 95 % | L 95 % | U < error | U < .10 |"
+        " L > error | rejected |"
     )
-    lines = [head, "|---" * 10 + "|"]
+    lines = [head, "|---" * 11 + "|"]
     for world in worlds():
         for n_tasks in (25, 50, 100, 200):
             found = bounds(world, n_tasks, n_corpora=n_corpora, executor=executor)
             upper, lower = found[:, 0], found[:, 1]
             quantiles = " | ".join(f"{q:.3f}" for q in np.quantile(upper, [0.05, 0.5, 0.95]))
             under = np.mean(upper < world.error)
-            over = np.mean(lower > world.error)
+            over = f"{np.mean(lower > world.error):.3f}" if world.error else "-"
             lines.append(
-                f"| {world.name} | {world.error:.2f} | {n_tasks} | {quantiles} | {under:.3f} | "
-                f"{found[:, 2].mean():.3f} | {over:.3f} | {found[:, 3].mean():.3f} |"
+                f"| {world.name} | {world.error:.2f} | {n_tasks} | {quantiles} | "
+                f"{np.quantile(lower, 0.95):.3f} | {under:.3f} | "
+                f"{found[:, 2].mean():.3f} | {over} | {found[:, 3].mean():.3f} |"
             )
             print(lines[-1], flush=True)
     return lines
@@ -176,6 +177,8 @@ stated error on the worse of the two curves.
 
 **The columns.** U is the larger of the two upper bounds, L of the two lower ones. *U < error* and
 *L > error* should be at most about .05. *U < .10* is the share accepted at the default margin.
+Under a true model L may be a little over 0: at the longest run the observed curve is complete by
+construction and the fitted one never is. It is compared with the margin, not with 0.
 
 """
 
@@ -183,7 +186,7 @@ stated error on the worse of the two curves.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--corpora", type=int, default=500)
+    parser.add_argument("--corpora", type=int, default=400)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
     began = time.perf_counter()

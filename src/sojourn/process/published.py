@@ -174,50 +174,75 @@ def certify_published(
         raise ValueError("both halves must have the same states in the same order")
     fit = _with_steps(sequences_fit)
     test = _with_steps(sequences_test)
-    reasons = []
-    simulated = np.zeros(0, dtype=np.int64)
-    error = None
-    observed = _passage_times(test, times)
-    if fit.n_runs == 0:
-        reasons.append("no run to fit has a step")
-    else:
-        law = _absorption_law(fit, start, smoothing, max(max_steps, curve_horizon))
-        simulated = _simulated_times(law[:, :max_steps], times, n_simulated, generator(rng))
-        error = _curve_error(law, test, curve_horizon)
-    if observed.size == 0:
-        reasons.append("no test run " + ("succeeded" if times == "success" else "ended"))
-    elif simulated.size == 0 and fit.n_runs:
-        reasons.append("the fitted chain never ends that way")
-    statistic = p = None
-    if observed.size and simulated.size:
-        statistic = _ks_distance(observed, simulated)
-        p = ks_p_value(statistic, observed.size, simulated.size)
+    shape = (max_steps, n_simulated, curve_horizon)
+    compared = _compare_times(fit, test, times, start, smoothing, shape, generator(rng))
     aic = order_aic(fit, counts=order_counts)
-    if aic is None:
-        reasons.append("too few steps for a second order")
-    verdict = Verdict.INCONCLUSIVE
-    if p is not None and aic is not None:
-        if p <= alpha:
-            reasons.append(f"times: KS p = {p:.3g}, not over {alpha:g}")
-        if aic.first >= aic.second:
-            reasons.append("order: AIC does not prefer the first order")
-        verdict = Verdict.REJECTED if reasons else Verdict.ACCEPTED
+    verdict, reasons = _decide(compared, aic, alpha)
     return PublishedCertificate(
         verdict=verdict,
-        ks_statistic=statistic,
-        ks_p=p,
+        ks_statistic=compared.statistic,
+        ks_p=compared.p,
         aic_first=None if aic is None else aic.first,
         aic_second=None if aic is None else aic.second,
         aic_difference=None if aic is None else aic.first - aic.second,
-        max_curve_error=error,
+        max_curve_error=compared.curve_error,
         times=times,
         order_counts=order_counts,
         start=start,
-        n_test=observed.size,
-        n_simulated=simulated.size,
+        n_test=compared.n_test,
+        n_simulated=compared.n_simulated,
         curve_horizon=curve_horizon,
-        reasons=tuple(reasons),
+        reasons=reasons,
     )
+
+
+class _Compared(NamedTuple):
+    statistic: float | None
+    p: float | None
+    curve_error: float | None
+    n_test: int
+    n_simulated: int
+    reason: str | None
+
+
+def _compare_times(
+    fit: StateSequences,
+    test: StateSequences,
+    times: str,
+    start: str,
+    smoothing: float,
+    shape: tuple[int, int, int],
+    rng: np.random.Generator,
+) -> _Compared:
+    max_steps, n_simulated, horizon = shape
+    observed = _passage_times(test, times)
+    if fit.n_runs == 0:
+        return _Compared(None, None, None, observed.size, 0, "no run to fit has a step")
+    law = _absorption_law(fit, start, smoothing, max(max_steps, horizon))
+    simulated = _simulated_times(law[:, :max_steps], times, n_simulated, rng)
+    error = _curve_error(law, test, horizon)
+    if observed.size == 0 or simulated.size == 0:
+        way = "succeeded" if times == "success" else "ended"
+        reason = f"no {'test' if observed.size == 0 else 'simulated'} run {way}"
+        return _Compared(None, None, error, observed.size, simulated.size, reason)
+    statistic = _ks_distance(observed, simulated)
+    p = ks_p_value(statistic, observed.size, simulated.size)
+    return _Compared(statistic, p, error, observed.size, simulated.size, None)
+
+
+def _decide(
+    compared: _Compared, aic: OrderAic | None, alpha: float
+) -> tuple[Verdict, tuple[str, ...]]:
+    reasons = [] if compared.reason is None else [compared.reason]
+    if aic is None:
+        reasons.append("too few steps for a second order")
+    if aic is None or compared.p is None:
+        return Verdict.INCONCLUSIVE, tuple(reasons)
+    if compared.p <= alpha:
+        reasons.append(f"times: KS p = {compared.p:.3g}, not over {alpha:g}")
+    if aic.first >= aic.second:
+        reasons.append("order: AIC does not prefer the first order")
+    return (Verdict.REJECTED if reasons else Verdict.ACCEPTED), tuple(reasons)
 
 
 def _with_steps(sequences: StateSequences) -> StateSequences:
