@@ -1,4 +1,4 @@
-"""Do intervals of next-task and long-run reliability cover the truth when outcomes depend?
+"""Measure how often intervals of next-task and long-run reliability cover the truth.
 
 Sessions of 1,000 tasks from three states (stay .90), two subdomains, in blocks or interleaved. The
 truth for the next task is what the filter says at the true parameters; for the long run, the

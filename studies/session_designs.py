@@ -54,13 +54,13 @@ def independent(n_tasks: int, order: str, rng: np.random.Generator) -> Simulated
 
 
 def share(hits: Sequence[bool]) -> str:
-    """A proportion with its binomial standard error."""
+    """Write a proportion with its binomial standard error."""
     p = float(np.mean(hits))
     return f"{p:.3f} ({math.sqrt(max(p * (1 - p), 0.25 / len(hits)) / len(hits)):.3f})"
 
 
 def average(values: Sequence[float]) -> str:
-    """A mean with its standard error."""
+    """Write a mean with its standard error."""
     x = np.asarray(values, dtype=float)
     return f"{x.mean():.4f} ({x.std(ddof=1) / math.sqrt(x.size):.4f})"
 

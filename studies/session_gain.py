@@ -1,4 +1,4 @@
-"""How much better does the three-state model predict, with and without dependence?
+"""Measure how much better three states predict than one, with and without dependence.
 
 About 2,160 tasks to learn from and as many to predict, success .985 / .955 / .76 in three states
 (stay .90), or independent at the same long-run rate. The published synthetic study prints one run
