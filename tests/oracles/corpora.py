@@ -36,7 +36,7 @@ def sequences_of(
         event=[event for _, event in corpus],
         task=tasks,
         unit=tasks,
-        state_names=tuple("ABCDEFGHIJ"[:m]),
+        state_names=tuple(f"S{i}" for i in range(m)),
     )
 
 

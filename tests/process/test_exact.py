@@ -270,6 +270,7 @@ EDGES = {
     "one_run": [((0, 1, 0), 1)],
     "all_cut_early": [((0, 1), 0), ((0,), 0)] * 10,
     "all_cut_alike": [((0, 0), 0)] * 10,
+    "too_many_states": [(tuple(range(201)), 1)] * 2,
     "mixed_limits": [((0, 1), 0), ((0, 1, 1), 1)] * 10,
 }
 

@@ -52,6 +52,7 @@ _ENOUGH_VALUES = 20
 _N_BUCKETS = 2  # early and late steps: more buckets find drifts less often
 _LONGEST_HORIZON = 20_000
 _N_CHUNKS = 8
+_MOST_STATES = 200
 
 
 def test_exact(
@@ -127,6 +128,9 @@ def test_exact(
         reasons.append(f"{sequences.n_runs - kept.size} runs without a step are left out")
     if runs.n_runs == 0:
         return _untested(runs, within_tasks, alpha, approximate, [*reasons, "no run has a step"])
+    if runs.n_states > _MOST_STATES:
+        too_many = f"{runs.n_states} states, more than {_MOST_STATES}: pool the rare ones"
+        return _untested(runs, within_tasks, alpha, approximate, [*reasons, too_many])
     caps = cap if cap is None or np.ndim(cap) == 0 else np.asarray(cap)[kept]
     checked = check_cap(runs, caps, within=within_tasks)
     if checked.reason is not None:
