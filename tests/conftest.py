@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
+
+# A shared machine makes single examples slow at random; no deadline says anything about the code.
+hypothesis.settings.register_profile("sojourn", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("sojourn")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"

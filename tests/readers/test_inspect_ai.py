@@ -476,6 +476,6 @@ def test_the_whole_folder_is_accounted_for(real: Path) -> None:
     runs = [corpus.trace(run) for run in range(len(corpus))]
     assert len(runs) == 10 + 1 + 3 + 3 + 300 + 1 + 1 + 1 + 1
     assert sum(run.outcome is UNSCORED for run in runs) == 10
-    assert {(note.what, note.count) for note in corpus.skipped} == {("file", 1), ("run", 1)}
+    assert {(note.what, note.count) for note in corpus.skipped} == {("stranger", 1), ("run", 1)}
     (repeat,) = (note for note in corpus.skipped if note.what == "run")
     assert repeat.source.endswith("log_formats.json")

@@ -362,7 +362,7 @@ def test_folders_of_several_forms(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text("x\n")
     corpus = read_traces(tmp_path)
     assert sorted(corpus.tasks.task_id) == ["a", "b"]
-    assert [item.what for item in corpus.skipped] == ["file", "file"]
+    assert [item.what for item in corpus.skipped] == ["file", "stranger"]
     assert sum(not isinstance(s, Skipped) for s in find_sources(tmp_path)) == 2
 
 

@@ -76,7 +76,7 @@ class Rates:
     bracket : (float, float)
         The rate when all doubtful runs fail, and when all succeed.
     n_doubtful : (int, int)
-        Runs excluded, and runs cut by a limit, that the bracket moves.
+        Faults and unscored runs, and runs cut by a limit, that the bracket moves.
     by_policy : tuple of PolicyRow
         The rate under the other ways of counting.
     """

@@ -81,7 +81,7 @@ class CorpusSummary:
     @property
     def n_skipped(self) -> int:
         """Number of skipped items that may have cost a run."""
-        return sum(item.count for item in self.skipped if item.what in ("run", "line"))
+        return sum(item.count for item in self.skipped if item.what in ("run", "line", "file"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts in the form of the JSON contract."""

@@ -78,18 +78,18 @@ def _claims(result: TraceAssessment) -> list[str]:
 
 def _rates(result: TraceAssessment) -> list[str]:
     rates = result.rates
-    excluded, cut = rates.n_doubtful
+    faults, cut = rates.n_doubtful
     rows: list[tuple[str, str]] = [
         ("success rate, tasks like these", estimate_text(rates.success_rate)),
         ("the same tasks run again", _or_reason(rates.same_tasks)),
         ("naive interval (ignores tasks)", estimate_text(rates.naive)),
     ]
     low, high = rates.bracket
-    if excluded or cut:
+    if faults or cut:
         rows.append(
             (
                 "bracket",
-                f"{low:.3f} to {high:.3f} ({excluded} excluded and {cut} cut runs all fail, "
+                f"{low:.3f} to {high:.3f} ({faults} faults and {cut} cut runs all fail, "
                 "all succeed)",
             )
         )

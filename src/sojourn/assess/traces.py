@@ -234,7 +234,7 @@ def _rates(
         same_tasks=success_rate(counts, estimand="same_tasks", ci_prob=ci_prob),
         naive=naive_rate(counts, ci_prob=ci_prob),
         bracket=resolved.bracket,
-        n_doubtful=(resolved.n_excluded, resolved.n_cut),
+        n_doubtful=(resolved.n_faults, resolved.n_cut),
         by_policy=tuple(_policy_rows(corpus, resolved.policy, ci_prob)),
     )
 
@@ -446,7 +446,9 @@ def _cautions(
             "byte; if they are cached, they are no attempts",
         )
     if summary.n_skipped:
-        yield Caution("SJ105", f"{summary.n_skipped} runs or lines were skipped while reading")
+        yield Caution(
+            "SJ105", f"{summary.n_skipped} runs, lines or files were skipped while reading"
+        )
     if resolved.n_excluded:
         reasons = ", ".join(f"{n} {reason}" for reason, n in resolved.excluded)
         yield Caution("SJ106", f"excluded: {reasons}")

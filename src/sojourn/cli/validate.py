@@ -41,7 +41,7 @@ def command(
         for item in corpus.skipped
     ]
     typer.echo("\n".join(lines))
-    lost = sum(item.count for item in corpus.skipped if item.what != "key")
+    lost = sum(item.count for item in corpus.skipped if item.what in ("run", "line", "file"))
     typer.echo("all read" if not lost else f"{lost} items were skipped", err=True)
     if strict and lost:
         raise typer.Exit(3)

@@ -242,7 +242,7 @@ def _walk(folder: Path, readers: Sequence[Reader]) -> Iterator[Source | Skipped]
     for suffix, count in suffixes.items():
         kind = f"{suffix} files" if suffix else "files without a suffix"
         yield Skipped(
-            source=str(folder), reason=f"no reader knows these {kind}", count=count, what="file"
+            source=str(folder), reason=f"no reader knows these {kind}", count=count, what="stranger"
         )
 
 
@@ -364,6 +364,6 @@ def _read_source(
 
 
 def _skip(builder: CorpusBuilder, item: Skipped, *, strict: bool) -> None:
-    if strict:
+    if strict and item.what != "key":
         raise ReaderError(f"{item.source}: {item.reason} (--strict)")
     builder.skip(item)

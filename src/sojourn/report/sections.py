@@ -130,7 +130,7 @@ def _figures(result: TraceAssessment) -> dict[str, Figure]:
 
 def _rate_section(result: TraceAssessment) -> Section:
     rates = result.rates
-    excluded, cut = rates.n_doubtful
+    faults, cut = rates.n_doubtful
     rows: list[tuple[object, ...]] = [
         ("tasks like these", estimate_cell(rates.success_rate)),
         ("the same tasks run again", estimate_cell(rates.same_tasks)),
@@ -138,10 +138,10 @@ def _rate_section(result: TraceAssessment) -> Section:
     ]
     low, high = rates.bracket
     notes = [
-        f"Bracket: {low:.3f} if all {excluded} excluded and {cut} cut runs failed, {high:.3f} if "
+        f"Bracket: {low:.3f} if all {faults} faults and {cut} cut runs failed, {high:.3f} if "
         "all of them succeeded."
-        if excluded or cut
-        else "No run was excluded or cut by a limit: the bracket has no width."
+        if faults or cut
+        else "No run was a fault or cut by a limit: the bracket has no width."
     ]
     notes += [f"The same tasks: {reason}." for reason in rates.same_tasks.reasons]
     tables = [Rows(caption="Success rate of runs.", header=("question", "rate"), rows=rows)]
