@@ -1,4 +1,4 @@
-"""Slow and obvious versions of the session mathematics: every path, every label, every grid cell."""
+"""Slow and obvious versions of the session mathematics: every path, label and grid cell."""
 
 from __future__ import annotations
 

@@ -1,5 +1,87 @@
-"""Sessions: reliability over ordered tasks whose outcomes may depend on one another."""
+"""Sessions: reliability over ordered tasks whose outcomes may depend on one another.
+
+`assess_dependence` asks whether order matters at all; `select_n_states` chooses between the
+independent model (`fit_hierarchical`) and hidden states (`sample`); a posterior's ``success_run``
+is R(n), the probability that the next n tasks all succeed. `sojourn.session.reliability` holds the
+figures as functions of draws.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from sojourn.session.base import STARTS, DrawSummary, SessionModel, summarise
+from sojourn.session.beta_binomial import BetaBinomialFit, fit_beta_binomial
+from sojourn.session.dependence import Dependence, assess_dependence
+from sojourn.session.hierarchical import (
+    Envelope,
+    HierarchicalFit,
+    PriorBox,
+    envelope,
+    fit_hierarchical,
+)
+from sojourn.session.hmm import (
+    FilteredStates,
+    HMMSpec,
+    PriorPredictive,
+    filter_states,
+    log_likelihood,
+    prior_predictive,
+)
+from sojourn.session.reliability import independent_system_run, system_success_run
+from sojourn.session.sampler import PUBLISHED, HMMPosterior, SamplerSettings, StateSummary, sample
+from sojourn.session.selection import (
+    SCORING,
+    Candidate,
+    Fold,
+    PredictiveScore,
+    Selection,
+    bootstrap_gain,
+    default_folds,
+    is_block_ordered,
+    predictive_score,
+    select_n_states,
+    stacking_weights,
+)
+from sojourn.session.simulate import SimulatedSessions, sample_prior, simulate_sessions
+
+__all__ = [
+    "PUBLISHED",
+    "SCORING",
+    "STARTS",
+    "BetaBinomialFit",
+    "Candidate",
+    "Dependence",
+    "DrawSummary",
+    "Envelope",
+    "FilteredStates",
+    "Fold",
+    "HMMPosterior",
+    "HMMSpec",
+    "HierarchicalFit",
+    "PredictiveScore",
+    "PriorBox",
+    "PriorPredictive",
+    "SamplerSettings",
+    "Selection",
+    "SessionModel",
+    "SimulatedSessions",
+    "StateSummary",
+    "assess_dependence",
+    "bootstrap_gain",
+    "default_folds",
+    "envelope",
+    "filter_states",
+    "fit_beta_binomial",
+    "fit_hierarchical",
+    "independent_system_run",
+    "is_block_ordered",
+    "log_likelihood",
+    "predictive_score",
+    "prior_predictive",
+    "sample",
+    "sample_prior",
+    "select_n_states",
+    "simulate_sessions",
+    "stacking_weights",
+    "summarise",
+    "system_success_run",
+]
