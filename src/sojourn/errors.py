@@ -13,6 +13,7 @@ __all__ = [
     "SmallSampleWarning",
     "SojournError",
     "SojournWarning",
+    "StateTableError",
     "UnknownFormatError",
 ]
 
@@ -35,6 +36,10 @@ class UnknownFormatError(ReaderError):
 
 class NothingUsableError(SojournError):
     """Records were read, but none of them can be used (every run skipped or excluded)."""
+
+
+class StateTableError(SojournError, ValueError):
+    """A user's table of states does not cover the steps that stand in the logs."""
 
 
 class SojournWarning(UserWarning):

@@ -107,3 +107,31 @@ def read_corpus(
             progress=lambda path, n: progress.say(f"reading {path.name}: {n} runs"),
         )
     return corpus if verdicts is None else join_outcomes(corpus, verdicts)
+
+
+_SUFFIXES = (".parquet", ".jsonl")
+
+
+def check_output(output: Path) -> None:
+    """Refuse, before any work is done, a file of runs that could not be written after it.
+
+    Raises
+    ------
+    typer.BadParameter
+        If the suffix is neither .parquet nor .jsonl, or the folder is not there.
+    """
+    if not output.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
+    if output.suffix not in _SUFFIXES:
+        raise typer.BadParameter(
+            f"{output.name} must end in {' or '.join(_SUFFIXES)}", param_hint="--output"
+        )
+
+
+def write_runs(corpus: TraceCorpus, output: Path) -> None:
+    """Write a corpus as its file's suffix says, and say so."""
+    from sojourn.corpus import write_corpus, write_jsonl
+
+    write = write_corpus if output.suffix == ".parquet" else write_jsonl
+    write(corpus, output)
+    typer.echo(f"wrote {output}: {len(corpus)} runs, {corpus.steps.size} steps")

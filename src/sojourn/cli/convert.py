@@ -15,7 +15,9 @@ from sojourn.cli._options import (
     Quiet,
     Scorer,
     Strict,
+    check_output,
     read_corpus,
+    write_runs,
 )
 
 __all__ = ["command"]
@@ -24,7 +26,10 @@ __all__ = ["command"]
 def command(
     paths: Paths,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The Parquet file to write.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The .parquet or .jsonl file to write."
+        ),
     ],
     format: Format = None,
     columns: Columns = None,
@@ -40,11 +45,8 @@ def command(
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
-    """Convert logs into one Parquet file: outcomes and the structure of steps, no text."""
-    from sojourn.corpus import write_corpus
-
-    if not output.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
+    """Convert logs into one file: outcomes and the structure of steps, no text."""
+    check_output(output)
     corpus = read_corpus(
         paths,
         format=format,
@@ -54,8 +56,7 @@ def command(
         strict=strict,
         quiet=quiet,
     )
-    write_corpus(corpus if digests else corpus.without_digests(), output)
-    typer.echo(f"wrote {output}: {len(corpus)} runs, {corpus.steps.size} steps")
+    write_runs(corpus if digests else corpus.without_digests(), output)
     if corpus.skipped and not quiet:
         n = sum(item.count for item in corpus.skipped)
         typer.echo(f"{n} items were skipped; sojourn validate shows them", err=True)

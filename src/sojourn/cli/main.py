@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import sojourn
-from sojourn.cli import assess, convert, demo, formats, validate
+from sojourn.cli import assess, convert, demo, formats, simulate, validate
 
 __all__ = ["ExitCode", "app", "main"]
 
@@ -47,6 +47,7 @@ app.command("assess")(assess.command)
 app.command("demo")(demo.command)
 app.command("formats")(formats.command)
 app.command("convert")(convert.command)
+app.command("simulate")(simulate.command)
 app.command("validate")(validate.command)
 
 
@@ -79,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments : list of str, optional
         The command line without the program's name; by default the process's own.
     """
-    from sojourn.errors import NothingUsableError, ReaderError
+    from sojourn.errors import NothingUsableError, ReaderError, StateTableError
 
     command = typer.main.get_command(app)
     try:
@@ -88,6 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error), ExitCode.INPUT)
     except NothingUsableError as error:
         return _fail(str(error), ExitCode.NOTHING_USABLE)
+    except StateTableError as error:
+        return _fail(f"--states: {error}", ExitCode.USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
     except BrokenPipeError:

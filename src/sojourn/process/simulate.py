@@ -21,6 +21,7 @@ from sojourn.sequences import CENSORED, StateSequences
 __all__ = [
     "PRESETS",
     "censor_uniformly",
+    "mislabel",
     "noisy_one_hot",
     "preset",
     "simulate_runs",
@@ -379,6 +380,28 @@ def noisy_one_hot(
     return np.asarray(
         np.eye(n_states)[states] + generator(rng).normal(0.0, sd, size=(states.size, n_states)),
         dtype=np.float64,
+    )
+
+
+def mislabel(sequences: StateSequences, share: float, *, rng: Rng = None) -> StateSequences:
+    """Log each step, with the given probability, under the name of another state.
+
+    The paths themselves are those of the chain; with a single state there is no other name.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"share must lie in [0, 1]; got {share!r}")
+    source = generator(rng)
+    m = sequences.n_states
+    wrong = source.random(sequences.states.size) < (share if m > 1 else 0.0)
+    shift = source.integers(1, max(m, 2), size=sequences.states.size)
+    states = np.where(wrong, (sequences.states + shift) % m, sequences.states)
+    return StateSequences(
+        states=states,
+        offsets=sequences.offsets,
+        event=sequences.event,
+        task=sequences.task,
+        unit=sequences.unit,
+        state_names=sequences.state_names,
     )
 
 

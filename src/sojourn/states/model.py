@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sojourn._validation import check_choice, check_positive_int
 from sojourn.corpus import ResolvedRuns, StepTypes, TraceCorpus, resolve
-from sojourn.errors import NothingUsableError
+from sojourn.errors import NothingUsableError, StateTableError
 from sojourn.records import Actor, StepKind
 from sojourn.sequences import StateSequences
 from sojourn.states.cluster import cut_tree, mean_silhouettes, merge_identical, ward_linkage
@@ -85,7 +85,7 @@ class StateModel:
 
         Raises
         ------
-        ValueError
+        StateTableError
             If a user's table has no state for a name, nor a ``*``.
         """
         if self.clusters is not None:
@@ -93,7 +93,7 @@ class StateModel:
         used = np.unique(types.name)
         missing = [types.names[i] for i in used if types.names[i] not in self.by_name]
         if missing and "*" not in self.by_name and not self.by_kind:
-            raise ValueError(
+            raise StateTableError(
                 f"the table has no state for {', '.join(map(repr, missing[:5]))}"
                 f"{' and others' if len(missing) > 5 else ''}; add them, or '*' for all others"
             )
