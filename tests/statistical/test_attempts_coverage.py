@@ -34,14 +34,14 @@ def study() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="module")
 def drawn(study: ModuleType):
-    """Cells of a few laws with 20 tasks, drawn: 1,000 corpora each."""
+    """Cells of a few laws with 20 tasks, drawn: 600 corpora each."""
     chosen = [
         law
         for law in study.LAWS
-        if law.name in ("mean 0.3, ICC 0.4", "mean 0.5, ICC 0.0", "half at .1, half at .9")
+        if law.name in ("mean 0.3, ICC 0.4", "mean 0.5, ICC 0.1", "half at .1, half at .9")
     ]
     rng = np.random.default_rng(20260417)
-    corpora = [study.draw_corpora(law, 20, 1000, rng) for law in chosen]
+    corpora = [study.draw_corpora(law, 20, 600, rng) for law in chosen]
     seen = np.concatenate([h for _, h in corpora])
     histograms = np.unique(np.concatenate([seen, seen[:, ::-1]]), axis=0)
     with ThreadPoolExecutor(1) as pool:
@@ -62,11 +62,14 @@ def drawn(study: ModuleType):
     ]
 
 
-def test_population_intervals_cover_with_twenty_tasks(drawn) -> None:
+def test_population_intervals_cover_with_twenty_tasks(study: ModuleType, drawn) -> None:
     for law, cells, _ in drawn:
         for (quantity, k, row), cell in cells.items():
-            if row == 2:
-                assert cell.inside(), (law.name, quantity, k, cell.coverage)
+            if row == 2 and study.informative(law, 20, quantity, k) >= 3:
+                # Four Monte Carlo errors, since some twenty cells are looked at.
+                low = 0.93 - 4 * np.sqrt(0.93 * 0.07 / 600)
+                high = 0.97 + 4 * np.sqrt(0.97 * 0.03 / 600)
+                assert low < cell.coverage < high, (law.name, quantity, k, cell.coverage)
 
 
 def test_naive_intervals_fall_short_where_tasks_differ(drawn) -> None:
