@@ -9,6 +9,8 @@ rule (two-sample KS and AIC on a split) stays available for comparison.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,6 +149,7 @@ def certify(
     n_resamples: int = 999,
     approximate: bool = False,
     power: bool = False,
+    executor: Executor | None = None,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Certificate:
     """Certify the homogeneous chain of the given runs by the exact test and the error bound.
@@ -165,6 +168,8 @@ def certify(
         Whether the states were made by looking at the order of steps.
     power : bool
         Find the smallest departures that the test could have seen (takes minutes).
+    executor : concurrent.futures.Executor, optional
+        Where to draw; by default in a thread a core. The answer does not depend on it.
     rng : Generator, SeedSequence, int or None
         Source of all draws.
 
@@ -180,8 +185,10 @@ def certify(
         "alpha": alpha,
         "approximate": approximate,
     }
-    pooled = test_exact(part, rng=draws[1], **settings)
-    within = test_exact(part, within_tasks=True, rng=draws[2], **settings)
+    own = ThreadPoolExecutor() if executor is None else nullcontext(executor)
+    with own as threads:
+        pooled = test_exact(part, rng=draws[1], executor=threads, **settings)
+        within = test_exact(part, within_tasks=True, rng=draws[2], executor=threads, **settings)
     bound = misspecification_bound(part, margin=margin, n_resamples=n_resamples, rng=draws[3])
     seen = detectable_effects(part, alpha=alpha, rng=draws[4]) if power else None
     n_units = int(np.unique(part.unit).size)

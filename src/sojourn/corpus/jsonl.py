@@ -13,8 +13,10 @@ from sojourn.records import Actor, Step, StepKind, Trace
 __all__ = ["write_jsonl"]
 
 _PLAIN = {"kind": StepKind.TOOL, "actor": Actor.AGENT, "ok": None}
-_OPTIONAL = ("task_repeat", "task_set", "agent", "model", "score", "cluster", "session_id")
-_OPTIONAL += ("position", "step_limit", "job_id", "limit_kind")
+_OPTIONAL = (
+    *("task_repeat", "task_set", "agent", "model", "score", "cluster"),
+    *("session_id", "position", "step_limit", "job_id", "limit_kind"),
+)
 
 
 def write_jsonl(corpus: TraceCorpus, path: str | os.PathLike[str]) -> None:
