@@ -32,6 +32,7 @@ __all__ = [
     "Head",
     "array_items",
     "decode",
+    "is_closed",
     "json_lines",
     "object_fields",
     "open_buffer",
@@ -280,6 +281,13 @@ def _after_closing(data: memoryview, position: int) -> int | None:
         if depth == 0:
             return position
     return None
+
+
+def is_closed(raw: Buffer) -> bool:
+    """Return whether a document's outermost bracket is closed; a truncated one's is not."""
+    data = memoryview(raw)
+    opening = _OPENING.match(data)
+    return opening is not None and _after_closing(data, opening.end()) is not None
 
 
 def _has_text(data: memoryview, start: int, end: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,6 @@ _MAX_KEYS = 50
 _MAX_PLANS = 4096
 
 FIELDS = (*RUN_FIELDS, *STEP_FIELDS)
-_FIELD_INDEX = {name: index for index, name in enumerate(FIELDS)}
 
 _decode_row = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -143,25 +142,36 @@ def token_text(token: bytes, complaints: Complaints) -> str | None:
 class Plan:
     """What to take from objects with one set of keys: which key holds which of our fields."""
 
-    __slots__ = ("columns", "fault", "from_score", "names", "times")
+    __slots__ = ("_fields", "columns", "fault", "from_score", "names", "times")
 
-    def __init__(self, names: tuple[str, ...], columns: dict[str, int], fault: str = "") -> None:
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        columns: dict[str, int],
+        fault: str = "",
+        *,
+        fields: Sequence[str] = FIELDS,
+    ) -> None:
         self.fault = fault
         self.names = names
-        self.columns = [(_FIELD_INDEX[name], names[place]) for name, place in columns.items()]
+        self._fields = fields
+        self.columns = [(fields.index(name), names[place]) for name, place in columns.items()]
         self.from_score = "outcome" in columns and columns["outcome"] == columns.get("score")
         self.times = 0
 
     def has(self, field: str) -> bool:
         """Return whether the field is among the keys."""
-        return any(index == _FIELD_INDEX[field] for index, _ in self.columns)
+        return any(self._fields[index] == field for index, _ in self.columns)
 
 
 class Plans:
     """The plan of each set of keys, made when it is first met; and the count of unused keys."""
 
-    def __init__(self, source: str, mapping: Mapping[str, str]) -> None:
+    def __init__(
+        self, source: str, mapping: Mapping[str, str], fields: Sequence[str] = FIELDS
+    ) -> None:
         self._source = source
+        self._fields = fields
         self._mapping = mapping
         self._plans: dict[tuple[str, ...], Plan] = {}
         self._unused: dict[str, int] = {}
@@ -181,14 +191,14 @@ class Plans:
     def _new(self, names: tuple[str, ...]) -> Plan:
         present = {name: key for name, key in self._mapping.items() if key in names}
         try:
-            columns = column_of(names, present, source="")
+            columns = column_of(names, present, source="", fields=self._fields)
         except ReaderError as error:
             return Plan(names, {}, str(error))
         for name in self._mapping.keys() - present.keys():
             columns.pop(name, None)
         if len(self._met) < _MAX_PLANS:
             self._met.update(dict.fromkeys(names))
-        return Plan(names, columns)
+        return Plan(names, columns, fields=self._fields)
 
     def check_mapped(self) -> None:
         """Raise ReaderError if a key that the user named has not been met so far."""

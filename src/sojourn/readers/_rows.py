@@ -9,7 +9,7 @@ understood carries the number of the reason; values are never guessed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ __all__ = [
     "OUTCOME_NAMES",
     "REASONS",
     "RUN_FIELDS",
+    "SESSION_FIELDS",
     "STEP_FIELDS",
     "TASK_NAMES",
     "UNPLACED",
@@ -40,10 +41,13 @@ __all__ = [
     "check_mapping",
     "column_of",
     "decode_texts",
+    "holds_sessions",
     "outcome_is_no_verdict",
     "run_batch",
     "shown",
     "understand",
+    "verdicts",
+    "whole_numbers",
 ]
 
 NOT_A_VERDICT = (
@@ -53,7 +57,19 @@ NOT_A_VERDICT = (
 WRONG_COUNT = "n_steps is not the number of steps given"
 INTS = ("task_repeat", "position", "step_limit", "n_steps")
 LABELS = ("task_set", "agent", "model", "cluster", "session_id", "job_id")
+_ALL_LABELS = ("task_id", *LABELS, "name", "domain", "subdomain", "item")
 RUN_FIELDS = ("task_id", "outcome", "end", "limit_kind", "score", *INTS, *LABELS)
+SESSION_FIELDS = (
+    "session_id",
+    "position",
+    "domain",
+    "subdomain",
+    "outcome",
+    "item",
+    "agent",
+    "model",
+    "tokens",
+)
 STEP_FIELDS = ("step", "name", "kind", "actor", "ok", "n_calls")
 
 # Synonyms in the order in which they are believed; two of one rank in one table are ambiguous.
@@ -63,9 +79,12 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "task_repeat": (("trial", "epoch", "attempt"),),
     "session_id": (("session",),),
     "position": (("t",),),
+    "item": (("task_id", "question_id", "instance_id"), ("id",)),
 }
 TASK_NAMES = frozenset({"task_id", *(name for rank in SYNONYMS["task_id"] for name in rank)})
 OUTCOME_NAMES = frozenset({"outcome", *SYNONYMS["outcome"][0]})
+_SESSION_NAMES = frozenset({"session_id", "session"})
+_POSITION_NAMES = frozenset({"position", "t"})
 
 _NOTHING = frozenset({"", "nan", "null", "none", "na", "n/a"})
 _TRUTH = {"true": 1, "false": 0}
@@ -87,8 +106,30 @@ def shown(names: Sequence[str]) -> str:
     return listed + (f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else "")
 
 
+def holds_sessions(names: Iterable[str], *, loosely: bool = False) -> bool:
+    """Return whether a row of these columns is a task of a session.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The columns, in lower case.
+    loosely : bool
+        Whether columns that make it a run as well are of no account.
+    """
+    found = frozenset(names)
+    placed = found & _SESSION_NAMES and found & _POSITION_NAMES
+    judged = found & (OUTCOME_NAMES | {"y"})
+    is_run = found & TASK_NAMES or "steps" in found or {"step", "name"} <= found
+    return bool(placed and judged and (loosely or not is_run))
+
+
 def column_of(
-    names: Sequence[str], mapping: Mapping[str, str], *, source: str, folded: bool = False
+    names: Sequence[str],
+    mapping: Mapping[str, str],
+    *,
+    source: str,
+    folded: bool = False,
+    fields: Sequence[str] = (*RUN_FIELDS, *STEP_FIELDS),
 ) -> dict[str, int]:
     """Find the column of each of our fields.
 
@@ -102,6 +143,8 @@ def column_of(
         The file, for messages.
     folded : bool
         Whether letter case and outer blanks in `names` are of no account.
+    fields : sequence of str
+        The fields that are looked for.
 
     Returns
     -------
@@ -115,12 +158,12 @@ def column_of(
         If the mapping names a field or a column that does not exist, or two columns could be one
         field.
     """
-    check_mapping(mapping)
+    check_mapping(mapping, fields)
     prefix = f"{source}: " if source else ""
     plain = [name.strip().casefold() if folded else name for name in names]
     found = _mapped(names, plain, mapping, source=source)
     taken = set(found.values())
-    for name in (*RUN_FIELDS, *STEP_FIELDS):
+    for name in fields:
         if name in found:
             continue
         for rank in ((name,), *SYNONYMS.get(name, ())):
@@ -141,9 +184,10 @@ def column_of(
     return found
 
 
-def check_mapping(mapping: Mapping[str, str]) -> None:
+def check_mapping(
+    mapping: Mapping[str, str], known: Sequence[str] = (*RUN_FIELDS, *STEP_FIELDS)
+) -> None:
     """Raise ReaderError if a mapping names a field that we do not have."""
-    known = (*RUN_FIELDS, *STEP_FIELDS)
     for name, column in mapping.items():
         if name not in known:
             raise ReaderError(
@@ -234,6 +278,16 @@ def _member(members: Sequence[str]) -> Callable[[str], int]:
     return parse
 
 
+def verdicts(texts: Texts) -> npt.NDArray[np.int32]:
+    """Return the outcomes of a column: codes of `OUTCOMES`, -1 for none, -2 for what is none."""
+    return np.asarray(_numbers(texts, _outcome, _MISSING, np.int32))
+
+
+def whole_numbers(texts: Texts) -> npt.NDArray[np.int32]:
+    """Return the whole numbers of a column: -1 where there is none, -2 for what is none."""
+    return np.asarray(_numbers(texts, _whole, _MISSING, np.int32))
+
+
 _WHOLE = "is not a whole number from 0 to 2**31 - 1"
 # Field -> how its text is understood, and what is said of a text that cannot be.
 _PARSERS: dict[str, tuple[Callable[[str], int], str]] = {
@@ -249,6 +303,8 @@ _PARSERS: dict[str, tuple[Callable[[str], int], str]] = {
 NESTED = "a list or an object stands where a plain value is needed"
 BAD_SCORE = "score is no number and was left out"
 _NO_TASK = "task_id is missing"
+_NO_SESSION = "session_id is missing"
+_NO_POSITION = "position is missing"
 _NOT_LIMIT = "limit_kind is given, but end is not limit"
 REASONS: tuple[str, ...] = (
     "",
@@ -256,6 +312,8 @@ REASONS: tuple[str, ...] = (
     _NOT_LIMIT,
     NESTED,
     WRONG_COUNT,
+    _NO_SESSION,
+    _NO_POSITION,
     *(f"{name} {fault}" for name, (_, fault) in _PARSERS.items()),
 )
 _REASON = {reason: code for code, reason in enumerate(REASONS)}
@@ -290,7 +348,7 @@ class Rows:
     n_bad_scores: int = 0
 
 
-def understand(texts: Mapping[str, Texts], n_rows: int) -> Rows:
+def understand(texts: Mapping[str, Texts], n_rows: int, *, as_tasks: bool = False) -> Rows:
     """Give the texts of rows their meaning.
 
     Parameters
@@ -299,18 +357,24 @@ def understand(texts: Mapping[str, Texts], n_rows: int) -> Rows:
         Field -> its column of `n_rows` texts; absent fields take their default.
     n_rows : int
         Number of rows.
+    as_tasks : bool
+        Whether a row is a task of a session, which needs a session and a position, or a run,
+        which needs a task.
     """
     reason = np.zeros(n_rows, np.int8)
     numbers: dict[str, npt.NDArray[Any]] = {}
-    labels = {name: _labels(texts[name]) for name in ("task_id", *LABELS, "name") if name in texts}
-    if "task_id" in labels:
-        _blame(reason, labels["task_id"].codes < 0, _NO_TASK)
+    labels = {name: _labels(texts[name]) for name in _ALL_LABELS if name in texts}
+    key, fault = ("session_id", _NO_SESSION) if as_tasks else ("task_id", _NO_TASK)
+    if key in labels:
+        _blame(reason, labels[key].codes < 0, fault)
     else:
-        reason[:] = _REASON[_NO_TASK]
+        reason[:] = _REASON[fault]
     for name, (parse, fault) in _PARSERS.items():
         if name in texts:
             numbers[name] = _numbers(texts[name], parse, _MISSING, np.int32)
             _blame(reason, numbers[name] == _BAD, f"{name} {fault}")
+    if as_tasks:
+        _blame(reason, numbers.get("position", np.full(n_rows, _MISSING)) < 0, _NO_POSITION)
     n_bad_scores = 0
     for name in ("score", "step"):
         if name in texts:

@@ -15,31 +15,40 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from sojourn.corpus import CorpusBuilder, TraceBatch, TraceCorpus
+from sojourn.corpus import CorpusBuilder, TaskBatch, TraceBatch, TraceCorpus
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
 from sojourn.readers._json import read_head
-from sojourn.records import Skipped, Trace
+from sojourn.records import Skipped, TaskResult, Trace
 
 __all__ = [
     "READERS",
+    "Builder",
     "ReadOptions",
     "Reader",
+    "Record",
     "Source",
     "find_sources",
+    "kind_of",
     "load_reader",
+    "nothing_read",
+    "read_source",
     "read_traces",
     "reader_names",
+    "skip",
 ]
 
-Record = Trace | TraceBatch | Skipped
+Record = Trace | TraceBatch | TaskResult | TaskBatch | Skipped
 
 # Name of a format -> where its reader stands; alphabetical, imported when first asked.
 READERS: dict[str, str] = {
+    "agbenchmark": "sojourn.readers.agbenchmark:AgbenchmarkReader",
+    "dynamic-cheatsheet": "sojourn.readers.dynamic_cheatsheet:DynamicCheatsheetReader",
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
     "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",
     "mint": "sojourn.readers.mint:MintReader",
+    "session-table": "sojourn.readers.session_table:SessionTableReader",
     "sojourn-jsonl": "sojourn.readers.sojourn_jsonl:SojournJsonlReader",
     "sojourn-parquet": "sojourn.readers.sojourn_parquet:SojournParquetReader",
     "swe-agent": "sojourn.readers.swe_agent:SweAgentReader",
@@ -79,6 +88,11 @@ class Reader(Protocol):
         One line for ``sojourn formats``.
     carries : str
         What one file holds, for ``sojourn formats``: outcome, steps, attempts.
+
+    Notes
+    -----
+    A reader of sessions says so by an attribute ``kind = "sessions"`` and yields tasks; without
+    it, or with ``"traces"``, the records are runs.
     """
 
     name: str
@@ -107,12 +121,36 @@ class Reader(Protocol):
         ...
 
 
+class Builder(Protocol):
+    """What collects the records of readers: a `CorpusBuilder` or a `SessionLogBuilder`."""
+
+    def add(self, record: Any, /) -> None:
+        """Add one record."""
+
+    def add_batch(self, batch: Any, /) -> None:
+        """Add a batch of columns."""
+
+    def skip(self, item: Skipped, /) -> None:
+        """Count something that was left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A file or folder and the reader that claims it."""
 
     path: Path
     reader: Reader
+
+    @property
+    def kind(self) -> str:
+        """What is in it: ``traces`` or ``sessions``."""
+        return kind_of(self.reader)
+
+
+def kind_of(reader: Reader) -> str:
+    """Return what a reader yields by default: ``traces`` or ``sessions``."""
+    kind: str = getattr(reader, "kind", "traces")
+    return kind
 
 
 def reader_names() -> list[str]:
@@ -317,7 +355,7 @@ def read_traces(
     Raises
     ------
     ReaderError
-        If a path cannot be read, or nothing in it could.
+        If a path cannot be read, nothing in it could, or it holds sessions and no runs.
     """
     if not paths:
         raise ReaderError("no file or folder was named")
@@ -327,29 +365,64 @@ def read_traces(
         path = Path(name)
         for source in find_sources(path, format=format):
             if isinstance(source, Skipped):
-                _skip(builder, source, strict=strict)
+                skip(builder, source, strict=strict)
                 continue
-            _read_source(source, options, builder, strict=strict, alone=source.path == path)
+            alone = source.path == path
+            if source.kind == "sessions":
+                _refuse_sessions(source, builder, strict=strict, alone=alone)
+                continue
+            read_source(source, options, builder, strict=strict, alone=alone)
             if progress is not None:
                 progress(source.path, len(builder))
     corpus = builder.build()
     if not len(corpus):
-        reasons = "; ".join(f"{item.reason} ({item.count})" for item in corpus.skipped[:5])
-        raise EmptySourceError(
-            f"no run was read from {', '.join(map(str, paths))}"
-            + (f": {reasons}" if reasons else "")
-        )
+        raise nothing_read("run", paths, corpus.skipped)
     return corpus
 
 
-def _read_source(
-    source: Source, options: ReadOptions, builder: CorpusBuilder, *, strict: bool, alone: bool
+def nothing_read(
+    unit: str, paths: Iterable[str | os.PathLike[str]], skipped: Iterable[Skipped]
+) -> EmptySourceError:
+    """Return the error that says that no run, or no task, was read, with the chief reasons."""
+    counts: Counter[str] = Counter()
+    for item in skipped:
+        counts[item.reason] += item.count
+    reasons = "; ".join(f"{reason} ({count})" for reason, count in list(counts.items())[:5])
+    return EmptySourceError(
+        f"no {unit} was read from {', '.join(map(str, paths))}"
+        + (f": {reasons}" if reasons else "")
+    )
+
+
+def _refuse_sessions(source: Source, builder: CorpusBuilder, *, strict: bool, alone: bool) -> None:
+    remedy = "read it with --as sessions (read_sessions in Python)"
+    if alone:
+        raise ReaderError(
+            f"{source.path}: holds sessions, not runs ({source.reader.description}); {remedy}"
+        )
+    reason = f"the file holds sessions, not runs; {remedy}"
+    skip(
+        builder,
+        Skipped(source=str(source.path), reason=reason, what="stranger"),
+        strict=strict,
+    )
+
+
+def read_source(
+    source: Source, options: ReadOptions, builder: Builder, *, strict: bool, alone: bool
 ) -> None:
+    """Read one source into a builder; a source that fails among others is counted.
+
+    Raises
+    ------
+    ReaderError
+        If nothing in it can be read, and it stands `alone` or reading is `strict`.
+    """
     try:
         for record in source.reader.read(source.path, options):
             if isinstance(record, Skipped):
-                _skip(builder, record, strict=strict)
-            elif isinstance(record, TraceBatch):
+                skip(builder, record, strict=strict)
+            elif isinstance(record, TraceBatch | TaskBatch):
                 builder.add_batch(record)
             else:
                 builder.add(record)
@@ -363,7 +436,8 @@ def _read_source(
         builder.skip(_unreadable(source.path, error))
 
 
-def _skip(builder: CorpusBuilder, item: Skipped, *, strict: bool) -> None:
+def skip(builder: Builder, item: Skipped, *, strict: bool) -> None:
+    """Count what was left out, or raise ReaderError if reading is `strict`."""
     if strict and item.what != "key":
         raise ReaderError(f"{item.source}: {item.reason} (--strict)")
     builder.skip(item)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from sojourn.corpus import CorpusBuilder, Group, TraceBatch
+from sojourn.corpus import CorpusBuilder, Group, SessionLogBuilder, TaskBatch, TraceBatch
 from sojourn.errors import ReaderError
-from sojourn.readers.base import ReadOptions, Source, find_sources
+from sojourn.readers.base import Builder, ReadOptions, Source, find_sources
 from sojourn.records import Skipped
 
 __all__ = ["Preview", "preview"]
@@ -26,8 +26,10 @@ class Preview:
         The file or folder.
     format : str or None
         The reader that claims it; None where nobody does.
+    kind : str
+        What the source is read as by default: ``traces`` or ``sessions``.
     groups : tuple of (Group, int)
-        Groups among the first runs, with their numbers of runs.
+        Groups among the first runs or tasks, with their numbers.
     columns : tuple of str
         For tables: the columns that stand there.
     notes : tuple of str
@@ -36,6 +38,7 @@ class Preview:
 
     source: str
     format: str | None
+    kind: str = "traces"
     groups: tuple[tuple[Group, int], ...] = ()
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -67,7 +70,8 @@ def preview(
 
 
 def _look(source: Source, options: ReadOptions, n: int) -> Preview:
-    builder = CorpusBuilder()
+    runs, tasks = CorpusBuilder(), SessionLogBuilder()
+    builder: Builder = tasks if source.kind == "sessions" else runs
     notes: Counter[str] = Counter()
     name = source.reader.name
     try:
@@ -75,18 +79,19 @@ def _look(source: Source, options: ReadOptions, n: int) -> Preview:
         for record in islice(source.reader.read(source.path, options), n):
             if isinstance(record, Skipped):
                 notes[record.reason] += record.count
-            elif isinstance(record, TraceBatch):
+            elif isinstance(record, TraceBatch | TaskBatch):
                 builder.add_batch(record)
                 break
             else:
                 builder.add(record)
     except (ReaderError, OSError) as error:
-        return Preview(source=str(source.path), format=name, notes=(str(error),))
-    corpus = builder.build()
+        return Preview(source=str(source.path), format=name, kind=source.kind, notes=(str(error),))
+    groups = tasks.build().groups() if source.kind == "sessions" else runs.build().groups()
     return Preview(
         source=str(source.path),
         format=name,
-        groups=tuple((group, int(runs.size)) for group, runs in corpus.groups()),
+        kind=source.kind,
+        groups=tuple((group, int(rows.size)) for group, rows in groups),
         columns=columns,
         notes=tuple(f"{count} x {reason}" for reason, count in notes.items()),
     )

@@ -31,6 +31,7 @@ from sojourn.readers._rows import (
     Texts,
     column_of,
     decode_texts,
+    holds_sessions,
     outcome_is_no_verdict,
     run_batch,
     shown,
@@ -39,7 +40,7 @@ from sojourn.readers._rows import (
 from sojourn.readers._step_rows import StepRows
 from sojourn.readers.base import ReadOptions, Record
 
-__all__ = ["TableReader"]
+__all__ = ["Frame", "TableReader", "column_names", "note_unused", "open_table"]
 
 _MAGIC = b"PAR1"
 _DELIMITERS = (",", "\t", ";", "|")
@@ -60,15 +61,15 @@ class TableReader:
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is Parquet of another hand, or has a table's name or header."""
         if head.startswith(_MAGIC):
-            return not is_canonical(source)
+            return not is_canonical(source) and not holds_sessions(column_names(source, head))
         text = head.lstrip()
         if not text or text[:1] in b"[{":
             return False
+        names = column_names(source, head)
         if source.suffix.lower() in (".csv", ".tsv"):
-            return True
+            return not holds_sessions(names)
         if b"\0" in head:
             return False
-        names = {name.strip().casefold() for name in _header(head).names}
         return bool(names & TASK_NAMES) and bool(names & OUTCOME_NAMES)
 
     def siblings(self, source: Path) -> Iterable[Path]:
@@ -77,9 +78,7 @@ class TableReader:
 
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
         """Yield batches of runs."""
-        with source.open("rb") as file:
-            is_parquet = file.read(len(_MAGIC)) == _MAGIC
-        table = _ParquetTable(source) if is_parquet else _CsvTable(source)
+        table = open_table(source)
         columns = column_of(table.names, options.columns, source=source.name, folded=True)
         _check_columns(table.names, columns, source)
         by_step = {"step", "name"} <= columns.keys()
@@ -87,7 +86,7 @@ class TableReader:
             for name in STEP_FIELDS:
                 columns.pop(name, None)
         complaints = Complaints(str(source))
-        _note_unused(table.names, columns, complaints)
+        note_unused(table.names, columns, complaints)
         if by_step:
             yield from _read_steps(table, columns, complaints, source)
         else:
@@ -95,11 +94,30 @@ class TableReader:
         yield from complaints.items()
 
 
+def column_names(source: Path, head: bytes) -> frozenset[str]:
+    """Return the columns of a table in lower case, without outer blanks; none if it is damaged."""
+    if head.startswith(_MAGIC):
+        try:
+            names = _ParquetTable(source).names
+        except ReaderError:
+            names = []
+    else:
+        names = _header(head).names
+    return frozenset(name.strip().casefold() for name in names)
+
+
+def open_table(source: Path) -> _Table:
+    """Open a CSV or Parquet table."""
+    with source.open("rb") as file:
+        is_parquet = file.read(len(_MAGIC)) == _MAGIC
+    return _ParquetTable(source) if is_parquet else _CsvTable(source)
+
+
 def _check_columns(names: list[str], columns: Mapping[str, int], source: Path) -> None:
     if "task_id" not in columns and {"session_id", "position"} <= columns.keys():
         raise ReaderError(
             f"{source.name}: this is a table of sessions (session_id and position, no task_id), "
-            "which the readers of runs cannot take"
+            "not of runs; read it with --as sessions (read_sessions in Python)"
         )
     for name in ("task_id", "outcome"):
         if name not in columns:
@@ -109,7 +127,8 @@ def _check_columns(names: list[str], columns: Mapping[str, int], source: Path) -
             )
 
 
-def _note_unused(names: list[str], columns: Mapping[str, int], complaints: Complaints) -> None:
+def note_unused(names: list[str], columns: Mapping[str, int], complaints: Complaints) -> None:
+    """Tell which columns were not used."""
     unused = [names[i] for i in range(len(names)) if i not in set(columns.values())]
     for name in unused[:_MAX_UNUSED]:
         complaints.add(f"the column {name[:40]!r} was not used", what="key")
@@ -155,7 +174,7 @@ def _read_steps(
         yield batch
 
 
-class _Frame(NamedTuple):
+class Frame(NamedTuple):
     """Some rows of a table: field -> its texts, and the number of each row in the file."""
 
     texts: dict[str, Texts]
@@ -215,7 +234,7 @@ class _CsvTable:
             raise ReaderError(f"{path.name}: the first line is too long for a header")
         self.names = self._header.names
 
-    def frames(self, columns: Mapping[str, int], complaints: Complaints) -> Iterator[_Frame]:
+    def frames(self, columns: Mapping[str, int], complaints: Complaints) -> Iterator[Frame]:
         import pyarrow as pa
 
         survey = _survey(self._path)
@@ -235,7 +254,7 @@ class _CsvTable:
                         )
                         for name, place in columns.items()
                     }
-                    yield _Frame(texts, batch.num_rows, _places(n_rows, batch.num_rows, ragged))
+                    yield Frame(texts, batch.num_rows, _places(n_rows, batch.num_rows, ragged))
                     n_rows += batch.num_rows
             except pa.ArrowInvalid:
                 if not n_rows:
@@ -376,7 +395,7 @@ class _ParquetTable:
         except (OSError, pa.ArrowException, ValueError) as error:
             raise _damaged(path, error) from None
 
-    def frames(self, columns: Mapping[str, int], complaints: Complaints) -> Iterator[_Frame]:
+    def frames(self, columns: Mapping[str, int], complaints: Complaints) -> Iterator[Frame]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -391,7 +410,7 @@ class _ParquetTable:
                         name: _texts(batch.column(self.names[place]), complaints)
                         for name, place in columns.items()
                     }
-                    yield _Frame(texts, batch.num_rows, _places(n_rows, batch.num_rows, []))
+                    yield Frame(texts, batch.num_rows, _places(n_rows, batch.num_rows, []))
                     n_rows += batch.num_rows
         except (OSError, pa.ArrowException, LookupError, ValueError, OverflowError) as error:
             raise _damaged(self._path, error) from None
