@@ -133,7 +133,7 @@ class ExactTest:
             shown = "-" if p is None else f"{p:.4g}"
             lines.append(f"  {family:8} p = {shown:8} {getattr(self, family)}")
             lines += [
-                f"    {s.name:14} {s.value:10.4g}  p = {s.p_value:.4g}"
+                f"    {s.name:18} {s.value:10.4g}  p = {s.p_value:.4g}"
                 for s in self.statistics
                 if s.family == family
             ]
