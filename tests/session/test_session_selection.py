@@ -114,7 +114,8 @@ def test_swaps_keep_margins_and_missing_cells(rng):
     Y = rng.integers(0, 2, (6, 9))
     Y[rng.random(Y.shape) < 0.1] = -1
     before = Y.copy()
-    kernels.swap_margins(rng, Y, 5000)
+    rows, columns = np.nonzero(Y >= 0)
+    kernels.swap_margins(rng, Y, rows, columns, 5000)
     np.testing.assert_array_equal(Y < 0, before < 0)
     won = np.where(Y > 0, 1, 0)
     np.testing.assert_array_equal(won.sum(axis=0), np.where(before > 0, 1, 0).sum(axis=0))
@@ -142,6 +143,38 @@ def test_shared_items_and_outages_are_kept_apart(rng):
     assert strata.p_order == pytest.approx(
         1 / 200
     )  # hard stretches of the list, taken for clusters
+
+
+def test_swaps_reach_every_matrix_with_the_margins_equally_often(rng):
+    """Margins (2, 1, 1) by (2, 1, 1): five 0/1 matrices."""
+    Y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]])
+    rows, columns = np.nonzero(Y >= 0)
+    seen: dict[bytes, int] = {}
+    n = 4000
+    for _ in range(n):
+        kernels.swap_margins(rng, Y, rows, columns, 60)
+        seen[Y.tobytes()] = seen.get(Y.tobytes(), 0) + 1
+    assert len(seen) == 5
+    assert np.all(np.abs(np.array(list(seen.values())) - n / 5) < 5 * np.sqrt(n * 0.16))
+
+
+def test_shared_tasks_need_no_common_order_and_may_repeat(rng):
+    lengths, sessions, items = [8, 8, 9], [], []
+    for n in lengths:
+        items.append(rng.permutation(np.arange(8)) if n == 8 else np.r_[rng.permutation(8), 3])
+        sessions.append((np.zeros(n, int), rng.integers(0, 2, n)))
+    seq = TaskSequences.from_sessions(sessions, ["a"])
+    seq = TaskSequences(
+        subdomain=seq.subdomain,
+        success=seq.success,
+        offsets=seq.offsets,
+        subdomain_names=("a",),
+        item=np.concatenate(items),
+    )
+    got = assess_dependence(seq, method="margins", n_draws=99, rng=1)
+    assert 0.0 < got.p_order <= 1.0
+    with pytest.raises(ValueError, match="at least two sessions share"):
+        assess_dependence(seq.select([0]), method="margins", rng=1)
 
 
 def test_same_seed_same_p_values(rng):

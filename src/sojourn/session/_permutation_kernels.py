@@ -131,16 +131,19 @@ def session_draws(
 
 
 @kernel
-def swap_margins(rng: Any, Y: Array, n_steps: int) -> None:
-    """Try n_steps checkerboard swaps: both margins and the missing cells stay as they are."""
-    R, C = Y.shape
+def swap_margins(rng: Any, Y: Array, rows: Array, columns: Array, n_steps: int) -> None:
+    """Try n_steps checkerboard swaps: both margins and the unknown cells stay as they are.
+
+    Two known cells (rows[i], columns[i]) are drawn as opposite corners. Which cells are known never
+    changes, so a swap and its reverse are equally likely.
+    """
+    n = rows.size
     for _ in range(n_steps):
-        r = int(rng.random() * R)
-        q = int(rng.random() * R)
-        c = int(rng.random() * C)
-        k = int(rng.random() * C)
+        i = int(rng.random() * n)
+        j = int(rng.random() * n)
+        r, c, q, k = rows[i], columns[i], rows[j], columns[j]
         a = Y[r, c]
-        if a < 0 or Y[q, k] != a or Y[r, k] != 1 - a or Y[q, c] != 1 - a:
+        if Y[q, k] != a or Y[r, k] != 1 - a or Y[q, c] != 1 - a:
             continue
         Y[r, c], Y[q, k] = 1 - a, 1 - a
         Y[r, k], Y[q, c] = a, a
@@ -148,29 +151,37 @@ def swap_margins(rng: Any, Y: Array, n_steps: int) -> None:
 
 @kernel
 def matrix_statistics(
-    Y: Array, expected: Array, trend: Array, decays: Array, plain: Array, beyond: Array
+    Y: Array,
+    offsets: Array,
+    column: Array,
+    expected: Array,
+    trend: Array,
+    decays: Array,
+    plain: Array,
+    beyond: Array,
 ) -> None:
-    """Memory statistics along the rows of the residuals Y - expected; trend has unit rows."""
-    R, C = Y.shape
+    """Memory statistics of the residuals Y - expected, each session in its own order.
+
+    Task t of session r is the cell Y[r, column[t]]; `trend` has unit length in each session.
+    """
     plain[:] = 0.0
     beyond[:] = 0.0
-    e = np.empty(C)
-    for r in range(R):
+    e = np.zeros(column.size)
+    for r in range(offsets.size - 1):
         slope = 0.0
-        for c in range(C):
-            e[c] = Y[r, c] - expected[r, c] if Y[r, c] >= 0 else 0.0
-            slope += e[c] * trend[r, c]
+        for t in range(offsets[r], offsets[r + 1]):
+            c = column[t]
+            if Y[r, c] >= 0:
+                e[t] = Y[r, c] - expected[r, c]
+                slope += e[t] * trend[t]
         for i in range(decays.size):
             h, g = 0.0, 0.0
-            for c in range(C):
-                if Y[r, c] < 0:
-                    h *= decays[i]
-                    g *= decays[i]
-                    continue
-                f = e[c] - slope * trend[r, c]
-                plain[i] += e[c] * h
+            for t in range(offsets[r], offsets[r + 1]):
+                # Unknown outcomes have no residual and no trend: time passes, nothing is added.
+                f = e[t] - slope * trend[t]
+                plain[i] += e[t] * h
                 beyond[i] += f * g
-                h = decays[i] * h + e[c]
+                h = decays[i] * h + e[t]
                 g = decays[i] * g + f
 
 
@@ -178,6 +189,10 @@ def matrix_statistics(
 def margin_draws(
     rng: Any,
     Y: Array,
+    rows: Array,
+    columns: Array,
+    offsets: Array,
+    column: Array,
     expected: Array,
     trend: Array,
     decays: Array,
@@ -190,10 +205,10 @@ def margin_draws(
     The chain of swaps is reversible, so data and draws are exchangeable under the null however few
     the steps are (Besag and Clifford 1989, the parallel method).
     """
-    matrix_statistics(Y, expected, trend, decays, plain[0], beyond[0])
+    matrix_statistics(Y, offsets, column, expected, trend, decays, plain[0], beyond[0])
     centre = Y.copy()
-    swap_margins(rng, centre, n_steps)
+    swap_margins(rng, centre, rows, columns, n_steps)
     for d in range(1, plain.shape[0]):
         drawn = centre.copy()
-        swap_margins(rng, drawn, n_steps)
-        matrix_statistics(drawn, expected, trend, decays, plain[d], beyond[d])
+        swap_margins(rng, drawn, rows, columns, n_steps)
+        matrix_statistics(drawn, offsets, column, expected, trend, decays, plain[d], beyond[d])

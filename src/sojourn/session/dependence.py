@@ -9,9 +9,9 @@ in each permuted draw, so that nothing is spent on correction.
 A drift alone is a breach of exchangeability too. A second p-value takes a straight line out of each
 stratum, in the data and in every draw; only it supports the word "clustering".
 
-Where sessions share their tasks in one order, hard stretches of the list look like clusters. The
-null then keeps both margins of the session x task matrix. A whole session that fails is a session
-effect, tested apart.
+Where sessions share their tasks, hard stretches of the list look like clusters. The null then keeps
+both margins of the session x task matrix, as when each task has its difficulty and each session its
+level. A whole session that fails is a session effect, tested apart.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def assess_dependence(
     sequences : TaskSequences
         The sessions. Unknown outcomes keep their place and are not moved.
     method : str
-        ``strata``, ``margins``, or ``auto``: margins where at least two sessions share tasks in one
-        order, so that `sequences.item` is needed for it.
+        ``strata``, ``margins``, or ``auto``: margins where `sequences.item` shows tasks that at
+        least two sessions share.
     group : array_like of shape (n_tasks,), optional
         Tasks that belong together (questions on one passage) carry the same number and are moved
         together; -1 for none.
@@ -188,10 +188,10 @@ def assess_dependence(
     source = generator(rng)
     rates = np.asarray(decays, dtype=np.float64)
     plain, beyond = np.empty((n_draws + 1, rates.size)), np.empty((n_draws + 1, rates.size))
-    matrix = None if method == "strata" else _shared_matrix(sequences)
-    if method == "margins" and matrix is None:
-        raise ValueError("method 'margins' needs items that two sessions share in one order")
-    if matrix is None:
+    shared = None if method == "strata" else _shared(sequences)
+    if method == "margins" and shared is None:
+        raise ValueError("method 'margins' needs items that at least two sessions share")
+    if shared is None:
         groups = None if group is None else np.asarray(group, dtype=np.int64)
         if groups is not None and groups.shape != (sequences.n_tasks,):
             raise ValueError(f"group must hold {sequences.n_tasks} numbers")
@@ -203,17 +203,18 @@ def assess_dependence(
             rates, plain, beyond,
         )  # fmt: skip
     else:
-        expected, trend = _additive(matrix)
+        rows, columns = (part.astype(np.int64) for part in np.nonzero(shared.matrix >= 0))
         kernels.margin_draws(
-            source, matrix, expected, trend, rates, 10 * matrix.size, plain, beyond
-        )
+            source, shared.matrix, rows, columns, sequences.offsets, shared.column,
+            shared.expected, shared.trend, rates, 20 * rows.size, plain, beyond,
+        )  # fmt: skip
     order, cluster = _smallest_p(plain), _smallest_p(beyond)
     strongest = float(cluster.z[np.argmax(np.abs(cluster.z))])
     return Dependence(
         p_order=order.p,
         p_beyond_trend=cluster.p,
         p_session_effect=_session_effect(sequences, n_draws, source),
-        method="strata" if matrix is None else "margins",
+        method="strata" if shared is None else "margins",
         direction="none" if strongest == 0.0 else "clustering" if strongest > 0 else "alternation",
         z=tuple(float(v) for v in cluster.z),
         decays=tuple(decays),
@@ -247,32 +248,38 @@ def _session_effect(
     return float(np.mean(out >= out[0] * (1.0 - 1e-9)))
 
 
-def _shared_matrix(sequences: TaskSequences) -> npt.NDArray[np.int64] | None:
-    """Return the session x task matrix (-1 missing) if sessions share tasks in one order."""
-    if sequences.item is None or sequences.n_sessions < 2:
-        return None
-    items, column = np.unique(sequences.item, return_inverse=True)
-    session = sequences.session
-    place = np.arange(sequences.n_tasks) - sequences.offsets[:-1][session]
-    if np.unique(session * items.size + column).size < sequences.n_tasks:
-        return None  # a task that is repeated within a session has no single cell
-    if np.bincount(column).max(initial=0) < 2:
-        return None
-    # Tasks in the order of their mean rank must ascend in every session.
-    rank = np.bincount(column, place) / np.bincount(column)
-    order = np.empty(items.size, dtype=np.int64)
-    order[np.argsort(rank, kind="stable")] = np.arange(items.size)
-    moves = np.diff(order[column])
-    inside = np.diff(session) == 0
-    if np.any(moves[inside] <= 0):
-        return None
-    matrix = np.full((sequences.n_sessions, items.size), -1, dtype=np.int64)
-    matrix[session, order[column]] = sequences.success
-    return matrix
+class _Shared(NamedTuple):
+    matrix: IntArray  # (n_sessions, n_columns), -1 where unknown
+    column: IntArray  # of each task
+    expected: FloatArray
+    trend: FloatArray  # of each task, unit length in each session
 
 
-def _additive(matrix: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-    """Return row mean + column mean - overall mean, and unit-length centred positions of each row.
+def _shared(sequences: TaskSequences) -> _Shared | None:
+    """Lay outcomes out as session x task, if any task was seen in two sessions.
+
+    The same task done again within a session is another column: first time, second time.
+    """
+    if sequences.item is None or sequences.n_tasks == 0:
+        return None
+    session, item = sequences.session, sequences.item.astype(np.int64)
+    order = np.lexsort((np.arange(item.size), item, session))
+    new = np.ones(item.size, dtype=bool)
+    new[1:] = (np.diff(session[order]) != 0) | (np.diff(item[order]) != 0)
+    first = np.maximum.accumulate(np.where(new, np.arange(item.size), 0))
+    occurrence = np.empty(item.size, dtype=np.int64)
+    occurrence[order] = np.arange(item.size) - first
+    _, column = np.unique(np.stack([item, occurrence]), axis=1, return_inverse=True)
+    column = column.ravel().astype(np.int64)
+    matrix = np.full((sequences.n_sessions, int(column.max()) + 1), -1, dtype=np.int64)
+    matrix[session, column] = sequences.success
+    if (matrix >= 0).sum(axis=0).max() < 2:
+        return None
+    return _Shared(matrix, column, _additive(matrix), _session_trend(sequences))
+
+
+def _additive(matrix: IntArray) -> FloatArray:
+    """Return row mean + column mean - overall mean.
 
     The margins are fixed, so any residual would do; this one makes the statistic powerful.
     """
@@ -281,9 +288,11 @@ def _additive(matrix: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     overall = y.sum() / max(int(seen.sum()), 1)
     row = y.sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
     column = y.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-    expected = row[:, None] + column[None, :] - overall
-    x = np.broadcast_to(np.arange(matrix.shape[1], dtype=np.float64), matrix.shape)
-    centre = (x * seen).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
-    trend = np.where(seen, x - centre[:, None], 0.0)
-    norm = np.sqrt((trend**2).sum(axis=1, keepdims=True))
-    return expected, trend / np.where(norm > 0.0, norm, 1.0)
+    return np.asarray(row[:, None] + column[None, :] - overall)
+
+
+def _session_trend(sequences: TaskSequences) -> FloatArray:
+    """Return positions of known outcomes, centred and of unit length within each session."""
+    known = sequences.success >= 0
+    key = np.where(known, sequences.session, -1).astype(np.int64)
+    return _trend(_strata(key, sequences.success, None), np.arange(known.size, dtype=np.float64))
