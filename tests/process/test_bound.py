@@ -24,9 +24,9 @@ from sojourn.sequences import StateSequences
 
 
 def naive_curves(sequences: StateSequences, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Fit and Aalen-Johansen, counted run by run."""
+    """Fit and Aalen-Johansen, counted run by run; a cut run moved on as others did from there."""
     m, n = sequences.n_states, sequences.n_runs
-    counts, start = np.zeros((m, m + 2)), np.zeros(m)
+    counts, start, cut = np.zeros((m, m + 2)), np.zeros(m), np.zeros(m)
     fitted, observed = np.zeros((2, n_steps + 1)), np.zeros((2, n_steps + 1))
     lengths, event = sequences.lengths, sequences.event
     for run in range(n):
@@ -39,6 +39,12 @@ def naive_curves(sequences: StateSequences, n_steps: int) -> tuple[np.ndarray, n
             counts[i, j] += 1
         if event[run]:
             counts[path[-1], m + event[run] - 1] += 1
+        else:
+            cut[path[-1]] += 1
+    moves = counts[:, :m].copy()
+    for i in range(m):
+        seen = moves[i] if moves[i].any() else moves.sum(axis=0)
+        counts[i, :m] += cut[i] * seen / max(seen.sum(), 1)
     P = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     for d in range(1, n_steps + 1):
         fitted[:, d] = fitted[:, d - 1] + start @ P[:, m:]

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from sojourn._validation import check_fraction, check_positive_int, frozen_array, generator
 from sojourn.estimates import Verdict, number
 from sojourn.process._exact_kernels import replicate_curves
+from sojourn.process.counting import share_survivals
 from sojourn.sequences import CENSORED, StateSequences
 
 __all__ = [
@@ -174,9 +175,9 @@ class MisspecificationBound:
 class UnitTables(NamedTuple):
     """What each unit adds to the sufficient statistics of the chain and of the incidence.
 
-    ``cells`` is a scipy CSR array of shape (n_units, m + m (m + 2) + 3 (n_steps + 1)): starts,
-    steps, and endings by event and length. The tables of a resampled corpus are a weighted sum
-    of rows.
+    ``cells`` is a scipy CSR array of shape (n_units, m + m (m + 3) + 3 (n_steps + 1)): starts,
+    steps with what followed them, and endings by event and length. The tables of a resampled
+    corpus are a weighted sum of rows.
     """
 
     cells: Any
@@ -212,14 +213,13 @@ def unit_tables(sequences: StateSequences) -> UnitTables:
     first = runs.states[runs.offsets[:-1][full]].astype(np.int64)
     following = np.append(runs.states[1:], 0)[: runs.states.size].astype(np.int64)
     final = runs.offsets[1:][full] - 1
-    following[final] = np.array([-1, m, m + 1])[runs.event[full]]
-    seen = following >= 0
-    step = m + runs.states.astype(np.int64) * (m + 2) + following
-    ending = m + m * (m + 2) + runs.event.astype(np.int64) * (n_steps + 1) + runs.lengths
-    row = np.concatenate((unit[full], np.repeat(unit, runs.lengths)[seen], unit))
-    column = np.concatenate((first, step[seen], ending))
+    following[final] = np.array([m + 2, m, m + 1])[runs.event[full]]
+    step = m + runs.states.astype(np.int64) * (m + 3) + following
+    ending = m + m * (m + 3) + runs.event.astype(np.int64) * (n_steps + 1) + runs.lengths
+    row = np.concatenate((unit[full], np.repeat(unit, runs.lengths), unit))
+    column = np.concatenate((first, step, ending))
     n_units = int(unit.max()) + 1 if unit.size else 0
-    shape = (n_units, m + m * (m + 2) + 3 * (n_steps + 1))
+    shape = (n_units, m + m * (m + 3) + 3 * (n_steps + 1))
     cells = coo_array((np.ones(row.size), (row, column)), shape=shape).tocsr()
     return UnitTables(cells, m, n_steps, runs.n_runs)
 
@@ -246,7 +246,7 @@ def fit_curves(tables: UnitTables, weights: npt.NDArray[Any]) -> _Curves:
     named tuple
         ``fitted`` and ``observed``, each of shape (B, 2, n_steps + 1): success and failure
         curves. The chain is fitted by maximum likelihood without smoothing; a cut run counts
-        with the steps it took.
+        with the steps it took, and is known to have gone on after the last of them.
     """
     m, n_steps = tables.n_states, tables.n_steps
     n_corpora = weights.shape[0]
@@ -256,10 +256,10 @@ def fit_curves(tables: UnitTables, weights: npt.NDArray[Any]) -> _Curves:
     for low in range(0, n_corpora, chunk):
         part = slice(low, min(low + chunk, n_corpora))
         summed = np.ascontiguousarray((tables.cells.T @ weights[part].T.astype(np.float64)).T)
-        starts, steps, endings = np.split(summed, [m, m + m * (m + 2)], axis=1)
+        starts, steps, endings = np.split(summed, [m, m + m * (m + 3)], axis=1)
         replicate_curves(
             np.ascontiguousarray(starts),
-            np.ascontiguousarray(steps).reshape(-1, m, m + 2),
+            share_survivals(steps.reshape(-1, m, m + 3)),
             np.ascontiguousarray(endings).reshape(-1, 3, n_steps + 1),
             fitted[part],
             observed[part],

@@ -244,3 +244,30 @@ def count_batches(
         table[row, columns[run]] += 1
     np.add.at(table[0], columns[run + 1 :], 1)
     return TransitionCounts(table=table, state_names=tuple(state_names), longest=longest)
+
+
+def share_survivals(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Spread the unseen next steps of cut runs over the moves that were seen from their state.
+
+    A run that is cut after a step is known not to have ended with it: it moved on to some state.
+    Spreading these moves as the seen ones are is the maximum likelihood solution; where a state
+    has no seen move, they are spread as all moves are.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (..., n_states, n_states + 3)
+        What followed each state: next states, success, failure, a cut.
+
+    Returns
+    -------
+    ndarray of shape (..., n_states, n_states + 2)
+        Next states, success, failure; the total is that of `rows` where any move was seen.
+    """
+    m = rows.shape[-2]
+    observed = rows[..., : m + 2].astype(np.float64)
+    moves = observed[..., :m]
+    total = moves.sum(axis=-1, keepdims=True)
+    seen = np.where(total > 0.0, moves, moves.sum(axis=-2, keepdims=True))
+    total = seen.sum(axis=-1, keepdims=True)
+    observed[..., :m] = moves + rows[..., m + 2 :] * seen / np.maximum(total, 1e-300)
+    return observed

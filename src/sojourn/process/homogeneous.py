@@ -25,7 +25,7 @@ from sojourn._validation import check_choice
 from sojourn.estimates import Estimate, Status
 from sojourn.process.absorbing import AbsorbingChain, leads_out
 from sojourn.process.base import GeometricTail, run_scores, task_scores
-from sojourn.process.counting import TransitionCounts, count_transitions
+from sojourn.process.counting import TransitionCounts, count_transitions, share_survivals
 from sojourn.sequences import StateSequences
 
 __all__ = ["HomogeneousFit", "RowPrior", "fit_homogeneous"]
@@ -73,14 +73,10 @@ class RowPrior:
         observed, prior : ndarray of shape (..., n_states, n_states + 2)
         """
         m = tables.shape[-2] - 1
-        observed = tables[..., 1:, : m + 2].astype(np.float64)
         if self.cut_step == "survived":
-            # The unseen next state is spread as the seen ones are: the maximum likelihood solution.
-            moves = observed[..., :m]
-            total = moves.sum(axis=-1, keepdims=True)
-            seen = np.where(total > 0.0, moves, moves.sum(axis=-2, keepdims=True))
-            total = seen.sum(axis=-1, keepdims=True)
-            observed[..., :m] = moves + tables[..., 1:, m + 2 :] * seen / np.maximum(total, 1e-300)
+            observed = share_survivals(tables[..., 1:, :])
+        else:
+            observed = tables[..., 1:, : m + 2].astype(np.float64)
         if self.smoothing == "published":
             return observed, np.full(observed.shape, self.alpha)
         base = self._base(observed)
@@ -264,14 +260,14 @@ def fit_homogeneous(
     alpha: float = 1.0,
     allowed: Mask | None = None,
     start: str | int = "empirical",
-    cut_step: str = "unseen",
+    cut_step: str = "survived",
 ) -> HomogeneousFit:
     """Fit the first-order homogeneous chain.
 
     Parameters
     ----------
     sequences : StateSequences
-        Runs; a cut run gives its transitions and no exit.
+        Runs; a cut run gives its transitions, and that it had not ended when it was cut.
     smoothing : {"shrinkage", "published", "none"}
         ``shrinkage`` adds to each row the mean row of the corpus with total mass `kappa`.
         ``published`` adds `alpha` to every cell. ``none`` is plain maximum likelihood.
@@ -287,8 +283,10 @@ def fit_homogeneous(
     start : {"empirical", "modal"} or int
         The distribution of first states, all mass on the most frequent one (as the published
         method has it), or a fixed state.
-    cut_step : {"unseen", "survived"}
-        What is known of the last step of a cut run: nothing, or that the run did not end there.
+    cut_step : {"survived", "unseen"}
+        What is known of the last step of a cut run: that the run did not end there, as the
+        Aalen-Johansen estimate takes it too; or nothing, which overstates exits where many runs
+        reach a cap.
 
     Returns
     -------
