@@ -424,8 +424,11 @@ class SessionLog:
         names = {domain: self.subdomains(domain) for domain in self.domains}
         own = OperationalProfile.uniform(names)
         if not uniform:
-            own = OperationalProfile.from_counts(
-                {domain: self._task_counts(domain, inner) for domain, inner in names.items()}
+            labelled = {domain: self._task_counts(domain, inner) for domain, inner in names.items()}
+            own = OperationalProfile(
+                domains={domain: self._rows(domain).size / len(self) for domain in names},
+                subdomains=OperationalProfile.from_counts(labelled).subdomains,
+                source="data",
             )
         if stated is None:
             return own

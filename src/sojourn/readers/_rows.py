@@ -114,13 +114,15 @@ def holds_sessions(names: Iterable[str], *, loosely: bool = False) -> bool:
     names : iterable of str
         The columns, in lower case.
     loosely : bool
-        Whether columns that make it a run as well are of no account.
+        Whether columns that make it a run as well are of no account, if there is a domain or a
+        subdomain too, which a run has not.
     """
     found = frozenset(names)
     placed = found & _SESSION_NAMES and found & _POSITION_NAMES
     judged = found & (OUTCOME_NAMES | {"y"})
     is_run = found & TASK_NAMES or "steps" in found or {"step", "name"} <= found
-    return bool(placed and judged and (loosely or not is_run))
+    is_task = loosely and found & {"domain", "subdomain"}
+    return bool(placed and judged and (is_task or not is_run))
 
 
 def column_of(

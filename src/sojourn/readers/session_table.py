@@ -62,7 +62,11 @@ class SessionTableReader:
         return self._holds_sessions(source, head, loosely=False)
 
     def accepts(self, source: Path, head: bytes) -> bool:
-        """Return whether a row has a session, a position and a verdict, be it a run or not."""
+        """Return whether a row is a task of a session, whatever else it is.
+
+        It may have a task's id or steps, and so be a run by default, if it has a domain or a
+        subdomain: these a reader of runs would lose.
+        """
         return self._holds_sessions(source, head, loosely=True)
 
     def _holds_sessions(self, source: Path, head: bytes, *, loosely: bool) -> bool:
