@@ -97,7 +97,7 @@ def test_distribution_of_a_mix_against_quadrature():
 
 def test_envelope_holds_every_prior_of_the_box_and_is_attained(rng):
     seq, box = tasks([38, 39], [80, 80]), PriorBox()
-    for options in ({"n": 1}, {"n": 20}, {"threshold": 0.48, "n_points": 40}):
+    for options in ({"n": 1}, {"n": 20}, {"threshold": 0.48, "n_points": 24}):
         got = envelope(seq, box=box, weights=[0.2, 0.8], **options)
         for _ in range(12):
             h = tuple(rng.uniform(low, high) for low, high in box.bounds)
@@ -112,7 +112,7 @@ def test_envelope_holds_every_prior_of_the_box_and_is_attained(rng):
                 value = cells @ fit.cell_weight
             else:
                 value = fit.run_means(options["n"])[-1]
-            slack = 2e-3 * abs(value)
+            slack = 5e-3 * abs(value)
             assert got.low - slack <= value <= got.high + slack
         if "threshold" not in options:
             at = fit_hierarchical(seq, prior=tuple(got.high_prior), weights=[0.2, 0.8])
