@@ -69,6 +69,10 @@ class TestBuilder:
         log = build(*(task(s, p, domain=d) for p in range(3) for s in "ba" for d in "xy"))
         assert (log.n_unsorted, log.skipped) == (0, ())
 
+    def test_domains_that_count_for_themselves_are_sorted(self) -> None:
+        log = build(*(task("s", p, domain=d) for d in "xy" for p in range(3)))
+        assert (log.n_unsorted, log.position.tolist()) == (0, [0, 0, 1, 1, 2, 2])
+
     def test_batches_and_records_are_one(self) -> None:
         batch = TaskBatch(
             n_tasks=2,
@@ -139,6 +143,11 @@ class TestRepetition:
             ("f", "the same task stands there twice", 1),
             ("f", "two different tasks claim one position of a session", 2),
         ]
+
+    def test_one_file_does_not_contradict_itself_into_two_sessions(self) -> None:
+        log = build(task("s", 0, 1, source_uri="f"), task("s", 0, 0, source_uri="f"),
+                    task("t", 0, source_uri="g"))  # fmt: skip
+        assert log.sessions.name == ("s", "t")
 
     def test_two_domains_may_share_a_position(self) -> None:
         log = build(task("s", 0, domain="a"), task("s", 0, domain="b"))
@@ -248,6 +257,8 @@ class TestSequences:
                     *(task("b", p) for p in (0, 1, 3)))  # fmt: skip
         assert log.task_sequences().success.tolist() == [1, 1, 1, 1, 1, -1, 1]
         assert log.gaps() == (1, 1, 1, 0)
+        assert build(task("a", 0), task("a", 3)).gaps() == (1, 2, 0, 0)
+        assert build(task("a", 0), task("a", 4)).gaps() == (0, 0, 1, 0)
 
     def test_other_domains_fill_no_holes_of_a_common_numbering(self) -> None:
         places = {0: "x", 1: "x", 2: "y", 3: "x", 5: "x", 6: "y", 8: "x", 9: "x"}

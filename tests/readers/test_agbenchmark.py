@@ -87,6 +87,14 @@ def test_a_leaf_that_cannot_be_read_keeps_its_place(tmp_path: Path) -> None:
     assert log.gaps().n_unseen == 1
 
 
+def test_a_report_cut_behind_a_whole_test_is_told_of(tmp_path: Path) -> None:
+    path = write(tmp_path, {"a": leaf(), "b": leaf()})
+    text = path.read_text()
+    path.write_text(text[: text.index(', "b"')])
+    log = read_sessions(path)
+    assert (len(log), [s.reason for s in log.skipped]) == (1, ["the report is truncated"])
+
+
 def test_suites_that_nest_without_end_are_refused(tmp_path: Path) -> None:
     deep: dict[str, Any] = {"leaf": leaf()}
     for _ in range(40):

@@ -175,6 +175,7 @@ def test_json_rows_without_sense_are_counted(tmp_path: Path) -> None:
     log = read_sessions(path)
     assert log.position.tolist() == [0, 2, 3, 4]
     assert log.success().tolist() == [1, -1, -1, 1]
+    assert log.tokens.tolist() == [-1] * 4
     counts = {reason.split(" (the first")[0]: n for reason, n, _ in told(log)}
     assert counts == {
         "a list or an object stands where a plain value is needed": 1,
