@@ -103,6 +103,19 @@ def test_validate_counts_what_is_skipped(log: Path, capsys: pytest.CaptureFixtur
     assert main(["validate", str(log), "--strict"]) == 3
 
 
+def test_an_unreadable_verdict_is_counted_and_not_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs.csv"
+    rows = "".join(f"t{i},{'pass' if i < 8 else 'hm'}\n" for i in range(10))
+    path.write_text("task_id,outcome\n" + rows)
+    assert main(["assess", str(path), "--json", "-", "--resamples", "99"]) == 0
+    corpus = json.loads(capsys.readouterr().out)["corpus"]
+    assert corpus["n_traces"] == 10
+    assert main(["validate", str(path), "--strict"]) == 3
+    assert "'hm'" in capsys.readouterr().out
+
+
 def test_standard_input(log: Path) -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "sojourn", "assess", "-", "--json", "-", "--resamples", "99"],

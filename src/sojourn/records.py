@@ -423,7 +423,8 @@ class Skipped:
         How many such items.
     what : str
         The kind of item: ``run``, ``line``, ``file`` (one that could not be read), ``stranger`` (a
-        file of no known format), ``key`` or ``bytes``. Only the first three may have cost a run.
+        file of no known format), ``key``, ``bytes``, or ``verdict`` (one that could not be
+        understood; its run is kept as unscored). Only the first three may have cost a run.
     """
 
     source: str

@@ -59,6 +59,8 @@ PLAIN = {"a": (S, False), "b": (F, False), "c": (U, False)}
         ("v.json", {"a": True, "b": False, "c": None}),
         ("v.json", {"a": 1, "b": 0.0, "c": "unscored"}),
         ("v.json", {"a": "Success", "b": "failure", "c": ""}),
+        ("v.json", {"a": "PASS", "b": "no", "c": "error"}),
+        ("v.csv", "task_id,outcome\na,Passed\nb,fail\nc,error\n"),
         ("v.json", {"a": {"resolved": True}, "b": {"success": 0}, "c": {}}),
         (
             "v.jsonl",
@@ -135,7 +137,9 @@ def test_reports_of_instances_are_verdicts_too(tmp_path: Path) -> None:
 
 
 def test_what_is_no_verdict_is_counted(tmp_path: Path) -> None:
-    outcomes = read_outcomes(write(tmp_path / "v.json", {"a": True, "b": 0.5, "c": "yes", "d": []}))
+    outcomes = read_outcomes(
+        write(tmp_path / "v.json", {"a": True, "b": 0.5, "c": "maybe", "d": []})
+    )
     assert said(outcomes) == {"a": (S, False)}
     assert [(item.count, item.what) for item in outcomes.verdicts.skipped] == [(3, "line")]
 

@@ -97,16 +97,26 @@ def test_outcomes(tmp_path: Path, value: object, outcome: Outcome) -> None:
     assert trace.outcome is outcome
 
 
-@pytest.mark.parametrize("value", [2, 0.5, -1, "won", "passed", [1], {"a": 1}, "1e999", 10**400])
-def test_an_outcome_that_is_none_skips_its_line_only(tmp_path: Path, value: object) -> None:
+@pytest.mark.parametrize("value", [2, 0.5, -1, "1e999", 10**400])
+def test_a_graded_outcome_is_refused(tmp_path: Path, value: object) -> None:
+    rows = {"task_id": "a", "passed": value}, {"task_id": "b", "passed": True}
+    path = write(tmp_path, *rows[::-1])
+    with pytest.raises(ReaderError, match=r"the column 'passed' .*--map outcome=COLUMN"):
+        read_traces(path)
+
+
+@pytest.mark.parametrize("value", ["won", "ok?", [1], {"a": 1}])
+def test_an_outcome_that_is_none_loses_no_run(tmp_path: Path, value: object) -> None:
     path = write(
         tmp_path, {"task_id": "a", "outcome": value}, {"task_id": "b", "outcome": "success"}
     )
     corpus = read_traces(path)
-    assert [corpus.trace(0).task_id, len(corpus)] == ["b", 1]
-    assert [(what, count) for what, count, _ in skips(corpus)] == [("run", 1)]
+    assert [corpus.trace(run).task_id for run in range(2)] == ["a", "b"]
+    assert corpus.trace(0).outcome is Outcome.UNSCORED
+    assert [(what, count) for what, count, _ in skips(corpus)] == [("verdict", 1)]
     assert "line 1" in corpus.skipped[0].reason
-    assert str(value)[:20] not in corpus.skipped[0].reason.replace("1, 0", "").replace("line 1", "")
+    shown = repr(value) if isinstance(value, str) else "a list or an object"
+    assert shown in corpus.skipped[0].reason
 
 
 @pytest.mark.parametrize("task", ["question_id", "instance_id", "id"])
@@ -239,8 +249,10 @@ def test_lines_that_are_no_objects(tmp_path: Path) -> None:
     )
     path.write_bytes(path.read_bytes() + b'{"task_id": "half", "outc')
     corpus = read_traces(path)
-    assert len(corpus) == 1
-    assert sum(count for what, count, _ in skips(corpus) if what in ("line", "run")) == 7
+    assert [corpus.trace(run).outcome.value for run in range(2)] == ["success", "unscored"]
+    assert len(corpus) == 2  # an object without a verdict is a run
+    assert sum(count for what, count, _ in skips(corpus) if what in ("line", "run")) == 6
+    assert ("verdict", 1) in [(what, count) for what, count, _ in skips(corpus)]
     assert any("last line is incomplete" in reason for _, _, reason in skips(corpus))
     assert any("nests too deep" in reason for _, _, reason in skips(corpus))
     assert not any("half" in reason or "text" in reason for _, _, reason in skips(corpus))
@@ -368,7 +380,7 @@ def test_folders_of_several_forms(tmp_path: Path) -> None:
 
 def test_steps_of_skipped_runs_go_with_them(tmp_path: Path) -> None:
     rows = [
-        {"task_id": "a", "outcome": "won", "steps": ["x", "y", "z"]},
+        {"task_id": "a", "outcome": True, "end": "?", "steps": ["x", "y", "z"]},
         {"task_id": "b", "outcome": True, "steps": ["b1", "b2"]},
         {"task_id": "c", "outcome": True, "n_steps": 3, "steps": ["c1"]},
         {"task_id": "d", "outcome": True, "steps": ["d1"]},
@@ -380,7 +392,19 @@ def test_steps_of_skipped_runs_go_with_them(tmp_path: Path) -> None:
 def test_a_score_is_no_verdict_among_verdicts(tmp_path: Path) -> None:
     path = write(tmp_path, {"task_id": "a", "outcome": 0}, {"task_id": "b", "score": 1})
     corpus = read_traces(path)
-    assert [corpus.trace(run).task_id for run in range(len(corpus))] == ["a"]
+    found = [corpus.trace(run) for run in range(len(corpus))]
+    assert [t.outcome for t in found] == [Outcome.FAILURE, Outcome.UNSCORED]
+    assert [t.score for t in found] == [None, 1.0]
     ((what, count, reason),) = skips(corpus)
-    assert (what, count) == ("run", 1)
-    assert "outcome is missing" in reason
+    assert (what, count) == ("verdict", 1)
+    assert "no verdict stands there" in reason
+
+
+def test_objects_without_any_verdict_need_a_second_file(tmp_path: Path) -> None:
+    path = write(tmp_path, {"task_id": "a", "steps": ["x"]}, {"task_id": "b"})
+    with pytest.raises(ReaderError, match="--outcomes FILE"):
+        read_traces(path, format="sojourn-jsonl")
+    options = ReadOptions(verdicts_elsewhere=True)
+    corpus = read_traces(path, format="sojourn-jsonl", options=options)
+    assert [corpus.trace(run).outcome for run in range(2)] == [Outcome.UNSCORED] * 2
+    assert skips(corpus) == []

@@ -96,19 +96,55 @@ def test_dialects(tmp_path: Path, delimiter: str, end: str, bom: bytes) -> None:
         ("", Outcome.UNSCORED),
         ("nan", Outcome.UNSCORED),
         ("None", Outcome.UNSCORED),
-        ("2", None),
-        ("0.99", None),
-        ("yes", None),
-        ("1e999", None),
-        ("1_0", None),
+        ("0.0", Outcome.FAILURE),
+        *[
+            (word, Outcome.SUCCESS)
+            for word in ["pass", "PASSED", "yes", "Y", "correct", "right", "solved", "C"]
+        ],
+        *[(word, Outcome.FAILURE) for word in ["fail", "Failed", "no", "N", "incorrect", "wrong"]],
+        *[(word, Outcome.FAILURE) for word in ["unresolved", "unsolved", "I"]],
+        ("error", Outcome.UNSCORED),
+        ("Skipped", Outcome.UNSCORED),
     ],
 )
-def test_outcomes(tmp_path: Path, text: str, outcome: Outcome | None) -> None:
+def test_outcomes(tmp_path: Path, text: str, outcome: Outcome) -> None:
     corpus = read_traces(write(tmp_path, f"id,passed\na,{text}\nb,1\n"))
     found = {t.task_id: t.outcome for t in (corpus.trace(run) for run in range(len(corpus)))}
-    assert found.get("a") is outcome
-    assert found["b"] is Outcome.SUCCESS
-    assert [what for what, _, _ in skips(corpus)] == ([] if outcome else ["run"])
+    assert found == {"a": outcome, "b": Outcome.SUCCESS}
+    assert skips(corpus) == []
+
+
+@pytest.mark.parametrize("text", ["maybe", "1_0", "ran out of \x1b[31m patience and money"])
+def test_a_word_that_is_no_verdict_loses_no_run(tmp_path: Path, text: str) -> None:
+    corpus = read_traces(write(tmp_path, f"id,passed\nb,1\na,{text}\na,{text}\n"))
+    outcomes = [corpus.trace(run).outcome for run in range(len(corpus))]
+    assert outcomes == [Outcome.SUCCESS, Outcome.UNSCORED, Outcome.UNSCORED]
+    ((what, count, reason),) = skips(corpus)
+    assert (what, count) == ("verdict", 2)
+    assert f"({text[:8]!r}" in reason if len(text) < 9 else "'ran out of ?[31m pa" in reason
+    assert "\x1b" not in reason
+    assert "money" not in reason
+    assert "the first in row 2" in reason
+    with pytest.raises(ReaderError, match="strict"):
+        read_traces(tmp_path / "table.csv", strict=True)
+
+
+def test_only_a_few_odd_words_are_told(tmp_path: Path) -> None:
+    rows = "".join(f"a,word{i}\n" for i in range(9))
+    ((_, count, reason),) = skips(read_traces(write(tmp_path, f"id,passed\n{rows}")))
+    assert count == 9
+    assert reason.count("word") - reason.count("no word") == 3
+
+
+@pytest.mark.parametrize("text", ["2", "0.99", "1e999", "-1"])
+def test_numbers_other_than_0_and_1_are_no_verdicts(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, "id,passed\n" + "a,1\n" * 5 + f"a,{text}\n")
+    with pytest.raises(ReaderError, match=r"the column 'passed' .*--map outcome=COLUMN"):
+        read_traces(path)
+    (tmp_path / "good.csv").write_text("id,passed\nb,1\n")
+    corpus = read_traces(tmp_path)
+    assert list(corpus.tasks.task_id) == ["b"]
+    assert [(what, count) for what, count, _ in skips(corpus)] == [("file", 1)]
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6)
@@ -186,7 +222,7 @@ def test_bad_rows_are_counted_with_the_row_of_the_first(tmp_path: Path) -> None:
             "a,1,0,finished,,3",  # 1
             "short,1",  # 2
             ",1,0,finished,,3",  # 3
-            "b,won,0,finished,,3",  # 4
+            "b,won,0,finished,,3",  # 4, kept without a verdict
             "c,lost,0,finished,,3",  # 5
             "d,1,x,finished,,3",  # 6
             "e,1,0,exploded,,3",  # 7
@@ -199,13 +235,13 @@ def test_bad_rows_are_counted_with_the_row_of_the_first(tmp_path: Path) -> None:
         )
     )
     corpus = read_traces(write(tmp_path, text))
-    assert list(corpus.tasks.task_id) == ["a", "j"]
-    assert corpus.trace(1).end is End.LIMIT
+    assert list(corpus.tasks.task_id) == ["a", "b", "c", "j"]
+    assert corpus.trace(3).end is End.LIMIT
     found = {reason: (what, count) for what, count, reason in skips(corpus)}
     for words, place, count, what in (
         ("not as many fields", 2, 2, "line"),
         ("task_id is missing", 3, 1, "run"),
-        ("outcome is none of", 4, 2, "run"),
+        ("the verdict is no word that we know", 4, 2, "verdict"),
         ("task_repeat is not a whole", 6, 1, "run"),
         ("end is none of", 7, 1, "run"),
         ("limit_kind is given", 8, 1, "run"),
@@ -265,7 +301,6 @@ def test_unused_columns_are_told(tmp_path: Path) -> None:
         ("id,passed\n\n\r\n", {}, EmptySourceError, "a header, but no row"),
         ("\n \n", {}, EmptySourceError, "empty"),
         ("", {}, EmptySourceError, "empty"),
-        ("id,passed\na,maybe\n", {}, EmptySourceError, "outcome is none of"),
     ],
 )
 def test_errors_say_how_to_mend_it(
@@ -481,7 +516,7 @@ def test_parquet_of_unfit_types(tmp_path: Path) -> None:
         read_traces(path)
     pq.write_table(pa.table({"id": [b"\xff\xfe", b"ok"], "passed": ["x", "1"]}), path)
     corpus = read_traces(path)
-    assert list(corpus.tasks.task_id) == ["ok"]
+    assert list(corpus.tasks.task_id) == ["\\xff\\xfe", "ok"]
     pq.write_table(
         pa.table({"id": pa.array([], pa.string()), "passed": pa.array([], pa.bool_())}), path
     )

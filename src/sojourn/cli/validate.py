@@ -8,6 +8,9 @@ from sojourn.cli._options import Columns, Format, Outcomes, Paths, Quiet, Scorer
 
 __all__ = ["command"]
 
+# What a run, or its verdict, was lost with.
+_LOST = ("run", "line", "file", "verdict")
+
 
 def command(
     paths: Paths,
@@ -41,7 +44,7 @@ def command(
         for item in corpus.skipped
     ]
     typer.echo("\n".join(lines))
-    lost = sum(item.count for item in corpus.skipped if item.what in ("run", "line", "file"))
+    lost = sum(item.count for item in corpus.skipped if item.what in _LOST)
     typer.echo("all read" if not lost else f"{lost} items were skipped", err=True)
     if strict and lost:
         raise typer.Exit(3)

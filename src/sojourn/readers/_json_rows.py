@@ -161,7 +161,11 @@ class Plan:
 
     def has(self, field: str) -> bool:
         """Return whether the field is among the keys."""
-        return any(self._fields[index] == field for index, _ in self.columns)
+        return bool(self.key(field))
+
+    def key(self, field: str) -> str:
+        """Return the key that holds a field, or nothing."""
+        return next((key for index, key in self.columns if self._fields[index] == field), "")
 
 
 class Plans:

@@ -21,11 +21,12 @@ from sojourn.corpus.columns import ACTORS, STEP_KINDS
 from sojourn.corpus.traces import ENDS, LIMIT_KINDS, OUTCOMES
 from sojourn.errors import ReaderError
 from sojourn.records import End, Outcome, Skipped
+from sojourn.tables import clean
 
 __all__ = [
     "BAD_SCORE",
     "NESTED",
-    "NOT_A_VERDICT",
+    "NO_VERDICT",
     "OUTCOME_NAMES",
     "REASONS",
     "RUN_FIELDS",
@@ -42,18 +43,16 @@ __all__ = [
     "column_of",
     "decode_texts",
     "holds_sessions",
-    "outcome_is_no_verdict",
+    "require_verdicts",
     "run_batch",
     "shown",
     "understand",
+    "verdict_of_word",
     "verdicts",
     "whole_numbers",
 ]
 
-NOT_A_VERDICT = (
-    "score is the only verdict, and holds numbers other than 0 and 1; "
-    "say which runs succeeded in a field of its own and name it with --map outcome=COLUMN"
-)
+NO_VERDICT = "no verdict stands there; the run was kept as unscored"
 WRONG_COUNT = "n_steps is not the number of steps given"
 INTS = ("task_repeat", "position", "step_limit", "n_steps")
 LABELS = ("task_set", "agent", "model", "cluster", "session_id", "job_id")
@@ -88,9 +87,47 @@ _POSITION_NAMES = frozenset({"position", "t"})
 
 _NOTHING = frozenset({"", "nan", "null", "none", "na", "n/a"})
 _TRUTH = {"true": 1, "false": 0}
+_VERDICTS: dict[str, Outcome] = {
+    **dict.fromkeys(
+        [
+            "success",
+            "pass",
+            "passed",
+            "yes",
+            "y",
+            "true",
+            "correct",
+            "right",
+            "resolved",
+            "solved",
+            "c",
+        ],
+        Outcome.SUCCESS,
+    ),
+    **dict.fromkeys(
+        [
+            "failure",
+            "fail",
+            "failed",
+            "no",
+            "n",
+            "false",
+            "incorrect",
+            "wrong",
+            "unresolved",
+            "unsolved",
+            "i",
+        ],
+        Outcome.FAILURE,
+    ),
+    **dict.fromkeys(("unscored", "error", "skipped"), Outcome.UNSCORED),
+}
 _MISSING = -1
 _BAD = -2
+_GRADED = -3  # a number that is neither 0 nor 1
 _MAX_SHOWN = 30
+_MAX_ODD = 3
+_MAX_ODD_LETTERS = 20
 
 
 class Texts(NamedTuple):
@@ -233,12 +270,26 @@ def decode_texts(values: Sequence[bytes | None]) -> tuple[list[str | None], list
     return texts, broken
 
 
+def verdict_of_word(text: str) -> Outcome | None:
+    """Return the verdict that a word or a number is in any letter case, None where it is none."""
+    code = _outcome(text.strip())
+    if code == _MISSING:
+        return Outcome.UNSCORED
+    return Outcome(OUTCOMES[code]) if code >= 0 else None
+
+
 def _outcome(text: str) -> int:
     plain = text.casefold()
-    if plain in OUTCOMES:
-        return OUTCOMES.index(Outcome(plain))
-    truth = _flag(plain)
-    return truth if truth < 0 else OUTCOMES.index((Outcome.FAILURE, Outcome.SUCCESS)[truth])
+    if plain in _NOTHING:
+        return _MISSING
+    if plain in _VERDICTS:
+        return OUTCOMES.index(_VERDICTS[plain])
+    number = _float(plain)
+    if number is None:
+        return _BAD
+    if number not in (0.0, 1.0):
+        return _GRADED
+    return OUTCOMES.index(Outcome.SUCCESS if number else Outcome.FAILURE)
 
 
 def _flag(text: str) -> int:
@@ -282,7 +333,7 @@ def _member(members: Sequence[str]) -> Callable[[str], int]:
 
 def verdicts(texts: Texts) -> npt.NDArray[np.int32]:
     """Return the outcomes of a column: codes of `OUTCOMES`, -1 for none, -2 for what is none."""
-    return np.asarray(_numbers(texts, _outcome, _MISSING, np.int32))
+    return np.maximum(_numbers(texts, _outcome, _MISSING, np.int32), _BAD)
 
 
 def whole_numbers(texts: Texts) -> npt.NDArray[np.int32]:
@@ -293,7 +344,6 @@ def whole_numbers(texts: Texts) -> npt.NDArray[np.int32]:
 _WHOLE = "is not a whole number from 0 to 2**31 - 1"
 # Field -> how its text is understood, and what is said of a text that cannot be.
 _PARSERS: dict[str, tuple[Callable[[str], int], str]] = {
-    "outcome": (_outcome, f"is none of {', '.join(OUTCOMES)}, true, false, 1, 0"),
     "end": (_member(ENDS), f"is none of {', '.join(ENDS)}"),
     "limit_kind": (_member(LIMIT_KINDS), f"is none of {', '.join(LIMIT_KINDS)}"),
     **dict.fromkeys(INTS, (_whole, _WHOLE)),
@@ -341,6 +391,12 @@ class Rows:
         The labels; an empty text is none.
     n_bad_scores : int
         Scores that are no numbers and were left out.
+    is_odd : ndarray of shape (n_rows,), bool, or None
+        Where a word stands for the verdict that is none; the outcome is -1 there.
+    odd : tuple of str
+        Those words, safe to print and short, up to three of them.
+    graded : str or None
+        A number other than 0 and 1 that stands where a verdict should.
     """
 
     n_rows: int
@@ -348,6 +404,9 @@ class Rows:
     numbers: dict[str, npt.NDArray[Any]]
     labels: dict[str, Categorical]
     n_bad_scores: int = 0
+    is_odd: npt.NDArray[np.bool_] | None = None
+    odd: tuple[str, ...] = ()
+    graded: str | None = None
 
 
 def understand(texts: Mapping[str, Texts], n_rows: int, *, as_tasks: bool = False) -> Rows:
@@ -375,6 +434,9 @@ def understand(texts: Mapping[str, Texts], n_rows: int, *, as_tasks: bool = Fals
         if name in texts:
             numbers[name] = _numbers(texts[name], parse, _MISSING, np.int32)
             _blame(reason, numbers[name] == _BAD, f"{name} {fault}")
+    outcome = _Outcomes() if "outcome" not in texts else _outcomes(texts["outcome"])
+    if outcome.codes is not None:
+        numbers["outcome"] = outcome.codes
     if as_tasks:
         _blame(reason, numbers.get("position", np.full(n_rows, _MISSING)) < 0, _NO_POSITION)
     n_bad_scores = 0
@@ -387,13 +449,64 @@ def understand(texts: Mapping[str, Texts], n_rows: int, *, as_tasks: bool = Fals
     if "limit_kind" in numbers:
         _settle_limits(reason, numbers, n_rows)
     return Rows(
-        n_rows=n_rows, reason=reason, numbers=numbers, labels=labels, n_bad_scores=n_bad_scores
+        n_rows=n_rows,
+        reason=reason,
+        numbers=numbers,
+        labels=labels,
+        n_bad_scores=n_bad_scores,
+        is_odd=outcome.is_odd,
+        odd=outcome.odd,
+        graded=outcome.graded,
     )
 
 
-def outcome_is_no_verdict(rows: Rows) -> bool:
-    """Return whether an outcome stands there that is none of those we know."""
-    return bool((rows.numbers["outcome"] == _BAD).any())
+class _Outcomes(NamedTuple):
+    """A column of verdicts: -1 for none, which ones are odd words, and a number that is graded."""
+
+    codes: npt.NDArray[np.int32] | None = None
+    is_odd: npt.NDArray[np.bool_] | None = None
+    odd: tuple[str, ...] = ()
+    graded: str | None = None
+
+
+def _outcomes(texts: Texts) -> _Outcomes:
+    codes: npt.NDArray[np.int32] = _numbers(texts, _outcome, _MISSING, np.int32)
+    is_odd = codes == _BAD
+    used = np.unique(texts.codes[is_odd]).tolist()
+    odd = [texts.values[code] or "" for code in used[:_MAX_ODD]]
+    graded = texts.codes[codes == _GRADED]
+    number = texts.values[int(graded[0])] if graded.size else None
+    return _Outcomes(
+        np.maximum(codes, _MISSING),
+        is_odd,
+        tuple(map(_odd_word, odd)),
+        number and _odd_word(number),
+    )
+
+
+def _odd_word(text: str) -> str:
+    if text in ("[", "{"):  # all that is kept of a nested value
+        return "a list or an object"
+    return repr(clean(text, limit=_MAX_ODD_LETTERS))
+
+
+def require_verdicts(rows: Rows, column: str, *, source: str, from_score: bool) -> None:
+    """Refuse a column whose numbers are grades; of a score, everything but 0 and 1.
+
+    Raises
+    ------
+    ReaderError
+        If there is such a number: which of them is a success is for the user to say.
+    """
+    value = rows.graded or (rows.odd[0] if from_score and rows.odd else None)
+    if value is None:
+        return
+    where = "score is the only verdict, and" if from_score else f"the column {column[:40]!r}"
+    raise ReaderError(
+        f"{source}: {where} holds values other than 0 and 1, such as {value}, which are no "
+        "verdicts; make them 0 or 1, or name the column that says which runs succeeded with "
+        "--map outcome=COLUMN"
+    )
 
 
 def _settle_limits(
@@ -446,6 +559,9 @@ class Complaints:
     source: str
     unit: str = "row"
     _found: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    _odd: dict[str, None] = field(default_factory=dict)
+    _n_odd: int = 0
+    _odd_place: int = 0
 
     def add(self, reason: str, *, count: int = 1, what: str = "run", place: int = 0) -> None:
         """Count one kind of fault; `place` is the row or line of the first, 0 where it has none."""
@@ -458,8 +574,22 @@ class Complaints:
             rows = np.flatnonzero(reason == code)
             self.add(REASONS[code], count=rows.size, place=int(places[rows[0]]))
 
+    def add_verdicts(self, rows: Rows, places: npt.NDArray[np.int64]) -> None:
+        """Count the rows whose verdict is a word that is none, and keep a few of the words."""
+        if rows.is_odd is None or not rows.is_odd.any():
+            return
+        self._odd_place = self._odd_place or int(places[np.argmax(rows.is_odd)])
+        self._n_odd += int(rows.is_odd.sum())
+        self._odd.update(dict.fromkeys(rows.odd))
+
     def items(self) -> Iterator[Skipped]:
         """Yield what was counted."""
+        if self._n_odd:
+            words = ", ".join(list(self._odd)[:_MAX_ODD])
+            reason = f"the verdict is no word that we know ({words}); kept as unscored"
+            entry = self._found.setdefault((reason, "verdict"), [0, self._odd_place])
+            entry[0] += self._n_odd
+            self._n_odd = 0
         for (reason, what), (count, place) in self._found.items():
             first = f" (the first in {self.unit} {place})" if place else ""
             yield Skipped(
@@ -497,6 +627,8 @@ def run_batch(
     for name, default in _UNSAID.items():
         if name in numbers:
             numbers[name] = np.where(numbers[name] < 0, default, numbers[name])
+        elif name == "outcome":
+            numbers[name] = np.full(n_runs, default)
     labels = {
         name: column.select(np.flatnonzero(keep))
         for name, column in rows.labels.items()

@@ -70,10 +70,13 @@ class ReadOptions:
         For tables: our field -> the column that holds it (``--map``).
     scorer : str or None
         For logs with several verdicts a run: which one counts.
+    verdicts_elsewhere : bool
+        Whether rows without a verdict are runs, since a second file holds the verdicts.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     scorer: str | None = None
+    verdicts_elsewhere: bool = False
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ from sojourn.corpus import Categorical, CorpusBuilder, TraceBatch, TraceCorpus
 from sojourn.corpus.traces import ENDS, OUTCOMES
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
 from sojourn.readers._json import BadRecordError, decode, open_buffer, read_head, sniff
+from sojourn.readers._rows import verdict_of_word
 from sojourn.readers._swebench import Finding, is_run_report, run_findings
 from sojourn.readers.base import Reader, ReadOptions, load_reader
 from sojourn.records import End, Outcome, Skipped, Trace
@@ -32,14 +33,6 @@ __all__ = ["Outcomes", "join_outcomes", "read_outcomes"]
 _ROW_FORMATS = ("sojourn-parquet", "sojourn-jsonl", "table")
 # Beside the task's id, what may tell runs apart; each counts only where the file fills it.
 _LABELS = ("task_set", "agent", "model", "job_id")
-_WORDS = {
-    "success": Outcome.SUCCESS,
-    "failure": Outcome.FAILURE,
-    "unscored": Outcome.UNSCORED,
-    "true": Outcome.SUCCESS,
-    "false": Outcome.FAILURE,
-    "": Outcome.UNSCORED,
-}
 _INFRA = ENDS.index(End.INFRA_ERROR)
 _UNSCORED = OUTCOMES.index(Outcome.UNSCORED)
 
@@ -165,7 +158,7 @@ def _finding(value: bool | float | str | _Report | list[Any] | None) -> Finding 
     if value is None:
         return Finding(Outcome.UNSCORED)
     if isinstance(value, str):
-        outcome = _WORDS.get(value.strip().casefold())
+        outcome = verdict_of_word(value)
         return None if outcome is None else Finding(outcome)
     if value in (0, 1):
         return Finding(Outcome.SUCCESS if value else Outcome.FAILURE)

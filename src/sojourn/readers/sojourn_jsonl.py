@@ -1,9 +1,9 @@
 """Our own JSON lines: one run a line, only ``task_id`` and ``outcome`` required.
 
 ``{"task_id": "a", "outcome": "success", "end": "finished", "steps": ["search"]}``;
-``outcome`` may be true, false, null, 1 or 0, and a step a name or ``{name, kind, actor, ok}``. Keys
-go by our names or their synonyms; unknown ones are ignored and counted. A JSON array of such
-objects is read as well, and lines with a step a line (keys ``step`` and ``name``).
+``outcome`` may be true, false, null, 1, 0 or a usual word, and a step a name or ``{name, kind,
+actor, ok}``. Keys go by our names or their synonyms; unknown ones are ignored and counted. A JSON
+array of such objects is read as well, and lines with a step a line (keys ``step`` and ``name``).
 
 Every JSON text of rows of ours belongs here, nested or flat: `table` takes CSV and Parquet only.
 """
@@ -34,7 +34,7 @@ from sojourn.readers._json_rows import (
 from sojourn.readers._rows import (
     BAD_SCORE,
     NESTED,
-    NOT_A_VERDICT,
+    NO_VERDICT,
     OUTCOME_NAMES,
     TASK_NAMES,
     WRONG_COUNT,
@@ -43,7 +43,7 @@ from sojourn.readers._rows import (
     Texts,
     blame,
     check_mapping,
-    outcome_is_no_verdict,
+    require_verdicts,
     run_batch,
     understand,
 )
@@ -58,7 +58,11 @@ _CHUNK_BYTES = 1 << 26
 _KIND: dict[str | None, int] = {None: -1, **{str(k): code for code, k in enumerate(STEP_KINDS)}}
 _ACTOR: dict[str | None, int] = {None: -1, **{str(a): code for code, a in enumerate(ACTORS)}}
 
-_NO_OUTCOME = "outcome is missing (null says that there is none)"
+_NO_OUTCOME = (
+    "no object says how its run went; name the key with --map outcome=KEY, "
+    "or join the verdicts with --outcomes FILE"
+)
+_OUTCOME = FIELDS.index("outcome")
 _BAD_STEPS = "steps are not all names or objects {name, kind, actor, ok}"
 
 
@@ -102,7 +106,10 @@ class SojournJsonlReader:
         complaints = Complaints(str(source), unit="item" if is_array else "line")
         plans = Plans(source.name, options.columns)
         rows = json_rows(source, complaints, is_array=is_array)
-        yield from _batches(_chunks(rows, plans, complaints), source, complaints)
+        chunks = _chunks(
+            rows, plans, complaints, source=source, needed=not options.verdicts_elsewhere
+        )
+        yield from _batches(chunks, source, complaints)
         plans.complain(complaints)
         yield from complaints.items()
 
@@ -123,6 +130,11 @@ class _Chunk:
         self._n_bytes = 0
 
     @property
+    def n_rows(self) -> int:
+        """The number of objects so far."""
+        return len(self._rows)
+
+    @property
     def is_full(self) -> bool:
         """Whether it is time to understand what is here."""
         return (
@@ -131,7 +143,7 @@ class _Chunk:
             or self._n_bytes >= _CHUNK_BYTES
         )
 
-    def add(self, row: JsonRow, plan: Plan) -> None:
+    def add(self, row: JsonRow, plan: Plan, *, has_verdict: bool) -> None:
         """Add an object; its steps, if any, are decoded at once."""
         length = -1
         if "steps" in row.fields:
@@ -142,6 +154,8 @@ class _Chunk:
                 return
         codes = [-1] * len(FIELDS)
         for index, key in plan.columns:
+            if index == _OUTCOME and not has_verdict:
+                continue  # a score among verdicts is none
             tokens = self._tokens[index]
             codes[index] = tokens.setdefault(bytes(row.fields[key]), len(tokens))
         self._rows.append(codes)
@@ -183,7 +197,7 @@ class _Chunk:
                 continue
             column = codes[:, index]
             texts[name] = Texts(column, [token_text(token, self._complaints) for token in tokens])
-            if name != "score":
+            if name not in ("score", "outcome"):
                 bad = [code for code, token in enumerate(tokens) if token[:1] in b"[{"]
                 nested |= np.isin(column, bad)
         rows = understand(texts, len(codes))
@@ -225,23 +239,36 @@ class _Form(NamedTuple):
 
     by_step: bool
     from_score: bool
+    verdict: str
 
 
-def _chunks(rows: Iterator[JsonRow], plans: Plans, complaints: Complaints) -> Iterator[_Chunk]:
-    """Yield the objects of a file in chunks of bounded size."""
+def _chunks(
+    rows: Iterator[JsonRow], plans: Plans, complaints: Complaints, *, source: Path, needed: bool
+) -> Iterator[_Chunk]:
+    """Yield the objects of a file in chunks of bounded size.
+
+    Raises
+    ------
+    ReaderError
+        If no object has a verdict, and one is `needed`.
+    """
     chunk: _Chunk | None = None
     is_checked = False
+    n_judged = 0
     for row in rows:
         plan = plans.of(tuple(row.fields))
         if chunk is None:
             by_step = plan.has("step") and plan.has("name") and "steps" not in row.fields
-            chunk = _Chunk(_Form(by_step, plan.from_score), complaints)
+            form = _Form(by_step, plan.from_score, plan.key("outcome"))
+            chunk = _Chunk(form, complaints)
         if plan.fault:
             complaints.add(plan.fault, place=row.place)
-        elif not plan.has("outcome") or plan.from_score > chunk.form.from_score:
-            complaints.add(_NO_OUTCOME, place=row.place)
         else:
-            chunk.add(row, plan)
+            has_verdict = plan.has("outcome") and plan.from_score <= chunk.form.from_score
+            n_judged += has_verdict
+            if needed and not has_verdict and not chunk.form.by_step:
+                complaints.add(NO_VERDICT, what="verdict", place=row.place)
+            chunk.add(row, plan, has_verdict=has_verdict)
         if chunk.is_full:
             plans.check_mapped()
             is_checked = True
@@ -250,6 +277,8 @@ def _chunks(rows: Iterator[JsonRow], plans: Plans, complaints: Complaints) -> It
     if chunk is not None:
         if not is_checked:
             plans.check_mapped()
+        if needed and not n_judged and chunk.n_rows:
+            raise ReaderError(f"{source.name}: {_NO_OUTCOME}")
         yield chunk
 
 
@@ -260,8 +289,9 @@ def _batches(
     step_rows: StepRows | None = None
     for chunk in chunks:
         rows, places = chunk.understood()
-        if chunk.form.from_score and outcome_is_no_verdict(rows):
-            raise ReaderError(f"{source.name}: {NOT_A_VERDICT}")
+        form = chunk.form
+        require_verdicts(rows, form.verdict, source=source.name, from_score=form.from_score)
+        complaints.add_verdicts(rows, places)
         if rows.n_bad_scores:
             complaints.add(BAD_SCORE, count=rows.n_bad_scores, what="key")
         if chunk.form.by_step:
@@ -279,11 +309,8 @@ def _batches(
             source_uri=str(source),
             steps=steps,
         )
-        # A score is a verdict only if all of the file says so: nothing is given out before.
-        if chunk.form.from_score:
-            held.append(batch)
-        else:
-            yield batch
+        # Numbers are verdicts only if all of the file says so: nothing is given out before.
+        held.append(batch)
     yield from held
     if step_rows is not None:
         whole = step_rows.batch(source_type=SojournJsonlReader.name, source_uri=str(source))

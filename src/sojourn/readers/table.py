@@ -23,16 +23,16 @@ from sojourn.errors import EmptySourceError, ReaderError
 from sojourn.readers._json import HEAD_BYTES, read_head
 from sojourn.readers._rows import (
     BAD_SCORE,
-    NOT_A_VERDICT,
     OUTCOME_NAMES,
     STEP_FIELDS,
     TASK_NAMES,
     Complaints,
+    Rows,
     Texts,
     column_of,
     decode_texts,
     holds_sessions,
-    outcome_is_no_verdict,
+    require_verdicts,
     run_batch,
     shown,
     understand,
@@ -80,7 +80,7 @@ class TableReader:
         """Yield batches of runs."""
         table = open_table(source)
         columns = column_of(table.names, options.columns, source=source.name, folded=True)
-        _check_columns(table.names, columns, source)
+        _check_columns(table.names, columns, source, needs_verdict=not options.verdicts_elsewhere)
         by_step = {"step", "name"} <= columns.keys()
         if not by_step:
             for name in STEP_FIELDS:
@@ -113,17 +113,20 @@ def open_table(source: Path) -> _Table:
     return _ParquetTable(source) if is_parquet else _CsvTable(source)
 
 
-def _check_columns(names: list[str], columns: Mapping[str, int], source: Path) -> None:
+def _check_columns(
+    names: list[str], columns: Mapping[str, int], source: Path, *, needs_verdict: bool
+) -> None:
     if "task_id" not in columns and {"session_id", "position"} <= columns.keys():
         raise ReaderError(
             f"{source.name}: this is a table of sessions (session_id and position, no task_id), "
             "not of runs; read it with --as sessions (read_sessions in Python)"
         )
-    for name in ("task_id", "outcome"):
+    for name in ("task_id", "outcome") if needs_verdict else ("task_id",):
         if name not in columns:
+            other = ", or join the verdicts with --outcomes FILE" if name == "outcome" else ""
             raise ReaderError(
                 f"{source.name}: no column is {name}; the columns are {shown(names)}; "
-                f"name it with --map {name}=COLUMN"
+                f"name it with --map {name}=COLUMN{other}"
             )
 
 
@@ -139,35 +142,36 @@ def note_unused(names: list[str], columns: Mapping[str, int], complaints: Compla
 def _read_runs(
     table: _Table, columns: dict[str, int], complaints: Complaints, source: Path
 ) -> Iterator[TraceBatch]:
-    # A score is a verdict only if all of the column says so: nothing is given out before.
-    from_score = columns["outcome"] == columns.get("score")
+    # Numbers are verdicts only if all of the column says so: nothing is given out before.
     held = []
     for frame in table.frames(columns, complaints):
-        rows = understand(frame.texts, frame.n_rows)
-        if from_score and outcome_is_no_verdict(rows):
-            raise ReaderError(f"{source.name}: {NOT_A_VERDICT}")
+        rows = _understood(frame, table.names, columns, source)
         complaints.add_rows(rows.reason, frame.places)
+        complaints.add_verdicts(rows, frame.places)
         if rows.n_bad_scores:
             complaints.add(BAD_SCORE, count=rows.n_bad_scores, what="key")
-        batch = run_batch(
-            rows, rows.reason == 0, source_type=TableReader.name, source_uri=str(source)
+        held.append(
+            run_batch(rows, rows.reason == 0, source_type=TableReader.name, source_uri=str(source))
         )
-        if from_score:
-            held.append(batch)
-        else:
-            yield batch
     yield from held
+
+
+def _understood(frame: Frame, names: list[str], columns: Mapping[str, int], source: Path) -> Rows:
+    rows = understand(frame.texts, frame.n_rows)
+    if "outcome" in columns:
+        from_score = columns["outcome"] == columns.get("score")
+        name = names[columns["outcome"]]
+        require_verdicts(rows, name, source=source.name, from_score=from_score)
+    return rows
 
 
 def _read_steps(
     table: _Table, columns: dict[str, int], complaints: Complaints, source: Path
 ) -> Iterator[TraceBatch]:
-    from_score = columns["outcome"] == columns.get("score")
     runs = StepRows(complaints)
     for frame in table.frames(columns, complaints):
-        rows = understand(frame.texts, frame.n_rows)
-        if from_score and outcome_is_no_verdict(rows):
-            raise ReaderError(f"{source.name}: {NOT_A_VERDICT}")
+        rows = _understood(frame, table.names, columns, source)
+        complaints.add_verdicts(rows, frame.places)
         runs.add(rows, frame.places)
     batch = runs.batch(source_type=TableReader.name, source_uri=str(source))
     if batch is not None:
