@@ -9,7 +9,17 @@ from builders import corpus_of
 from sojourn.assess import TraceAssessment, assess_traces
 from sojourn.assess.figures import FIGURES, available_figures, draw
 from sojourn.data import example_path
-from sojourn.plots import new_axes, styled, to_svg
+from sojourn.plots import (
+    new_axes,
+    new_row,
+    plot_chain,
+    plot_fit,
+    plot_incidence,
+    plot_lengths,
+    plot_null_draws,
+    styled,
+    to_svg,
+)
 from sojourn.readers import read_traces
 
 
@@ -62,3 +72,83 @@ def test_svg_names_itself_and_takes_the_colour_of_the_page(result: TraceAssessme
     assert svg.startswith('<svg role="img" aria-label="tasks &lt; &amp; &gt;"')
     assert "currentColor" in svg
     assert "<metadata>" not in svg
+
+
+def test_last_step_of_a_curve_has_a_width() -> None:
+    value = np.array([0.0, 0.1, 0.1, 1.0])
+    with styled():
+        axes = new_axes()
+        plot_incidence(axes, np.arange(4), (value,) * 3, (1 - value,) * 3, n_supported=4)
+    line = next(line for line in axes.get_lines() if line.get_label() == "success")
+    x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+    assert list(x[y == 1.0]) == [3, 4]
+    assert axes.get_xlim() == (0, 4)
+
+
+def test_dotted_rest_of_a_curve_reaches_past_the_last_step() -> None:
+    value = np.array([0.0, 0.1, 0.2, 0.9])
+    with styled():
+        axes = new_axes()
+        plot_incidence(axes, np.arange(4), (value,) * 3, (1 - value,) * 3, n_supported=2)
+    dotted = next(line for line in axes.get_lines() if line.get_linestyle() == ":")
+    assert np.asarray(dotted.get_xdata()).tolist() == [1, 2, 3, 4]
+    assert np.asarray(dotted.get_ydata()).tolist() == [0.1, 0.2, 0.9, 0.9]
+
+
+def test_fit_has_a_width_at_its_last_step_and_no_error_under_its_bound() -> None:
+    curve = np.array([0.0, 0.5])
+    with styled():
+        axes = new_axes()
+        plot_fit(
+            axes,
+            (curve, curve),
+            (curve, curve),
+            ((curve, curve), (curve, curve)),
+            margin=0.1,
+            errors=(0.1306, 0.2),
+        )
+    assert axes.get_xlim() == (0, 2)
+    for line in axes.get_lines():
+        assert np.asarray(line.get_ydata()).tolist() == [0.0, 0.5, 0.5]
+    labels = [str(line.get_label()) for line in axes.get_lines()]
+    assert labels[1] == "success, chain: off by < 0.131"
+    assert labels[3] == "failure, chain: off by < 0.200"
+
+
+def test_equal_quartiles_are_drawn_without_a_box() -> None:
+    with styled():
+        axes = new_axes()
+        plot_lengths(axes, ["a", "b"], [(1, 2, 2, 2, 9), (1, 2, 3, 4, 9)], [5, 5])
+    assert [bar.get_width() for bar in axes.patches] == [2]
+
+
+def test_few_values_of_a_null_have_a_bar_each_and_p_the_rounding_of_tables() -> None:
+    with styled():
+        few, many = new_row(2, (4.8, 2.0))
+        draws = [np.array([0.5, 0.5, 0.5 + 1e-15, 2.0]), np.linspace(0, 1, 99)]
+        plot_null_draws([few, many], ["few", "many"], draws, [0.5, 0.5], [0.0004, 0.009])
+    assert len(few.patches) == 0
+    assert len(few.collections[0].get_segments()) == 2
+    assert len(many.patches) == 30
+    assert few.get_title() == "few\np < .001"
+    assert many.get_title() == "many\np = 0.009"
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 8, 13])
+def test_labels_of_a_graph_do_not_lie_on_each_other(m: int) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    names = [f"cancel_reservation_{i}_of_the_user" for i in range(m)]
+    transient = np.full((m, m), 0.8 / m)
+    ends = np.full(m, 0.1)
+    with styled():
+        axes = new_axes((4.3, 4.6))
+        plot_chain(axes, names, np.full(m, 1 / m), transient, ends, ends, np.ones(m))
+        canvas = FigureCanvasAgg(axes.figure)
+        canvas.draw()
+        boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == m + 2
+    for i, box in enumerate(boxes):
+        assert box.x0 >= 0
+        assert box.x1 <= canvas.get_width_height()[0]
+        assert not any(box.overlaps(other) for other in boxes[:i])

@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -29,6 +32,7 @@ __all__ = [
     "plain_label",
     "styled",
     "to_svg",
+    "with_last_step",
 ]
 
 # Colours that stay apart in colour blindness and have 3:1 contrast on white and on near-black.
@@ -43,9 +47,9 @@ _SIZE = (4.8, 3.2)
 _SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.5,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9.5,
+    "font.size": 10.5,
+    "axes.titlesize": 10.5,
+    "axes.labelsize": 10.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": INK,
@@ -60,7 +64,7 @@ _SETTINGS: Any = {
     "axes.axisbelow": True,
     "lines.linewidth": 1.8,
     "legend.frameon": False,
-    "legend.fontsize": 9,
+    "legend.fontsize": 9.5,
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
@@ -101,9 +105,20 @@ def new_row(n: int, size: tuple[float, float]) -> list[Axes]:
     return list(grid[:n])
 
 
-def legend_above(ax: Axes) -> None:
+def with_last_step(steps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the steps with one more after the last, which gives a curve's last value a width."""
+    return np.append(steps, steps[-1] + 1)
+
+
+def legend_above(ax: Axes, *, title: str | None = None, columns: int = 2) -> None:
     """Put the legend above the axes, where no curve can run under it."""
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
+    ax.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=columns,
+        borderaxespad=0.2,
+        title=title,
+    )
 
 
 def plain_label(label: str, *, limit: int = 24) -> str:

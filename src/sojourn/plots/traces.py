@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.plots.style import BLUE, GREY, INK, ORANGE, legend_above
+from sojourn.plots.style import BLUE, GREY, INK, ORANGE, legend_above, with_last_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,25 +40,28 @@ def plot_incidence(
     n_supported : int
         Points before this one are drawn solid; later ones, too few tasks deep, dotted.
     """
+    edges = with_last_step(steps)
     for (value, low, high), colour, name in (
         (success, BLUE, "success"),
         (failure, ORANGE, "failure"),
     ):
-        ax.fill_between(steps, low, high, step="post", color=colour, alpha=0.18, linewidth=0)
-        solid = slice(0, max(n_supported, 1))
-        ax.step(steps[solid], value[solid], where="post", color=colour, label=name)
-        if n_supported < steps.size:
-            rest = slice(max(n_supported - 1, 0), None)
-            ax.step(steps[rest], value[rest], where="post", color=colour, linestyle=":")
+        seen, under, over = (np.append(curve, curve[-1:]) for curve in (value, low, high))
+        ax.fill_between(edges, under, over, step="post", color=colour, alpha=0.18, linewidth=0)
+        # Fully supported, the last step has its width too; else the dotted rest goes on from it.
+        n_solid = edges.size if n_supported >= steps.size else max(n_supported, 1)
+        ax.step(edges[:n_solid], seen[:n_solid], where="post", color=colour, label=name)
+        if n_solid < edges.size:
+            rest = slice(n_solid - 1, None)
+            ax.step(edges[rest], seen[rest], where="post", color=colour, linestyle=":")
     if 0 < n_supported < steps.size:
         ax.axvline(steps[n_supported - 1], color=GREY, linewidth=1, linestyle="--")
         ax.text(
-            steps[n_supported - 1], 0.99, "supported to here ", ha="right", va="top", fontsize=8
+            steps[n_supported - 1], 0.99, "supported to here ", ha="right", va="top", fontsize=8.5
         )
     ax.set_xlabel("steps d")
     ax.set_ylabel("share of runs within d steps")
     ax.set_ylim(0, 1)
-    ax.set_xlim(0, max(int(steps[-1]), 1))
+    ax.set_xlim(0, int(edges[-1]))
     _whole_numbers(ax.xaxis)
     legend_above(ax)
     return ax
@@ -161,7 +164,8 @@ def plot_lengths(
     """
     for row, (low, first, middle, third, high) in enumerate(quantiles):
         ax.plot([low, high], [row, row], color=INK, linewidth=1.1)
-        ax.barh(row, max(third - first, 0.15), left=first, height=0.5, color=BLUE, alpha=0.7)
+        if third > first:
+            ax.barh(row, third - first, left=first, height=0.5, color=BLUE, alpha=0.7)
         ax.plot([middle, middle], [row - 0.25, row + 0.25], color=INK, linewidth=2)
     names = [f"{label}\n{count} runs" for label, count in zip(labels, n_runs, strict=True)]
     ax.set_yticks(range(len(names)), names)
