@@ -69,6 +69,78 @@ def test_a_repeated_attempt_is_kept_once_and_counted(as_batch: bool) -> None:
     assert "the first was kept" in skipped.reason
 
 
+def test_repeats_that_contradict_each_other_are_told_apart() -> None:
+    base = {"task_repeat": 0, "job_id": "j", "n_steps": 3}
+    corpus = build(
+        trace(**base),
+        trace(**base),
+        trace(**base | {"n_steps": 4}),
+        trace(**base | {"end": "limit"}),
+    )
+    assert len(corpus) == 1
+    counts = {item.reason: item.count for item in corpus.skipped}
+    assert [(count, "contradicts" in reason) for reason, count in counts.items()] == [
+        (1, False),
+        (2, True),
+    ]
+
+
+# Copies of a source
+
+
+def sources(*lots: list[Trace]) -> Any:
+    builder = CorpusBuilder()
+    for number, lot in enumerate(lots):
+        builder.open_source(f"s{number}")
+        for item in lot:
+            builder.add(item)
+    return builder.build()
+
+
+def lot(n: int = 12, **fields: Any) -> list[Trace]:
+    outcomes = (Outcome.SUCCESS, Outcome.FAILURE)
+    return [trace(f"t{i}", outcome=outcomes[i % 2], **fields) for i in range(n)]
+
+
+def test_a_source_that_holds_the_runs_of_another_is_kept_once() -> None:
+    other = lot()
+    other[3] = trace("t3")
+    corpus = sources(lot(), other, lot()[::-1], lot(source_uri="f", job_id="f"))
+    assert len(corpus) == 24
+    assert [(s.source, s.count, s.what) for s in corpus.skipped] == [
+        ("s2", 12, "run"),
+        ("s3", 12, "run"),
+    ]
+    assert "the same runs stand in s0 too" in corpus.skipped[0].reason
+
+
+@pytest.mark.parametrize("field", [{"job_id": "j"}, {"model": "m"}, {"n_steps": 3}, {"agent": "a"}])
+def test_sources_that_differ_in_anything_are_two(field: dict[str, Any]) -> None:
+    assert len(sources(lot(), lot(**field))) == 24
+
+
+def test_sources_with_other_actions_are_two() -> None:
+    one, two = (lot(steps=(Step(name="a", digest=d),)) for d in (1, 2))
+    bare = lot(steps=(Step(name="a"),))
+    assert len(sources(one, two)) == 24
+    assert len(sources(one, bare)) == 12  # digests may have been left out
+    assert len(sources(one, one)) == 12
+    assert len(sources(one, lot(steps=(Step(name="b"),)))) == 24
+
+
+def test_equal_sources_that_chance_explains_are_kept_and_told() -> None:
+    # Seven of ten seeds succeed at one task: no success may be taken for a copy of another.
+    outcomes = [Outcome.SUCCESS] * 7 + [Outcome.FAILURE] * 3
+    corpus = sources(*[[trace(outcome=outcome)] for outcome in outcomes])
+    assert len(corpus) == 10
+    assert [(s.what, s.count) for s in corpus.skipped] == [("key", 6), ("key", 2)]
+
+
+def test_equal_rows_of_one_source_are_no_copies() -> None:
+    assert len(sources(lot() + lot())) == 24
+    assert len(build(*lot(), *lot())) == 24
+
+
 @pytest.mark.parametrize(
     "other",
     [

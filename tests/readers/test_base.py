@@ -149,7 +149,7 @@ class TestFiles:
         with pytest.raises(ReaderError, match="broken"):
             read_traces(path)
         corpus = read_traces(tmp_path)
-        assert (len(corpus), [item.what for item in corpus.skipped]) == (2, ["file"])
+        assert (len(corpus), [item.what for item in corpus.skipped]) == (2, ["file", "key"])
         with pytest.raises(ReaderError, match="broken"):
             read_traces(tmp_path, strict=True)
 
@@ -295,3 +295,50 @@ def test_equal_attempts_of_one_job_are_counted_once() -> None:
     for _ in range(2):
         builder.add(Trace(task_id="a", task_repeat=0, outcome=Outcome.SUCCESS, job_id="j"))
     assert (len(builder.build()), builder.build().skipped[0].count) == (1, 1)
+
+
+# Copies
+
+
+def _rows(folder: Path, name: str = "runs.csv") -> Path:
+    path = folder / name
+    rows = "".join(f"t{i % 5},{i // 5},{i % 3 % 2},{3 + i % 7}\n" for i in range(15))
+    path.write_text(f"task_id,task_repeat,outcome,n_steps\n{rows}")
+    return path
+
+
+@pytest.mark.parametrize("name", ["copy.csv", "copy.parquet", "copy.jsonl"])
+def test_a_copy_of_a_table_is_read_once(tmp_path: Path, name: str) -> None:
+    from sojourn.corpus import write_corpus, write_jsonl
+
+    alone = read_traces(_rows(tmp_path))
+    if name.endswith("csv"):
+        _rows(tmp_path, name)
+    else:
+        (write_corpus if name.endswith("parquet") else write_jsonl)(alone, tmp_path / name)
+    corpus = read_traces(tmp_path)
+    assert len(corpus) == len(alone) == 15
+    (copy,) = [item for item in corpus.skipped if item.what == "run"]
+    assert copy.count == 15
+    with pytest.raises(ReaderError, match="strict"):
+        read_traces(tmp_path, strict=True)
+
+
+def test_a_copy_of_a_log_is_not_read(tmp_path: Path) -> None:
+    log = Path(__file__).parent.parent / "data" / "tau-bench" / "results.json"
+    alone = read_traces(log)
+    (tmp_path / "sub").mkdir()
+    for place in (tmp_path, tmp_path / "sub"):
+        (place / "results.json").write_bytes(log.read_bytes())
+    corpus = read_traces(tmp_path)
+    assert len(corpus) == len(alone)
+    assert [(s.count, s.what) for s in corpus.skipped if "same file" in s.reason] == [(1, "file")]
+    assert len(read_traces(log, log)) == len(alone)
+
+
+def test_strict_minds_repeated_attempts(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("task_id,task_repeat,outcome\na,0,1\na,0,0\n")
+    assert len(read_traces(path)) == 1
+    with pytest.raises(ReaderError, match=r"contradicts itself.*--strict"):
+        read_traces(path, strict=True)

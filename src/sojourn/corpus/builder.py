@@ -2,7 +2,8 @@
 
 Readers of documents yield `Trace` records; readers of tables yield `TraceBatch`, whole columns,
 since a Python object for each of 10^6 runs is what makes tables slow. Both end in the same chunks.
-A (task, attempt) that one job logs twice is kept once, and what was dropped is counted.
+A (task, attempt) that one job logs twice is kept once, a source that holds the runs of another not
+at all, and what was dropped is counted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.corpus._copies import find_copies
 from sojourn.corpus.columns import Categorical, Interner, StepTypes, combinations, step_key
 from sojourn.corpus.traces import (
     ENDS,
@@ -69,7 +71,9 @@ class _Pending:
     """Runs added one by one, waiting to become a chunk."""
 
     columns: dict[str, list[Any]] = field(
-        default_factory=lambda: {name: [] for name in (*INT_COLUMNS, *LABEL_COLUMNS, "score")}
+        default_factory=lambda: {
+            name: [] for name in (*INT_COLUMNS, *LABEL_COLUMNS, "score", "origin")
+        }
     )
     lengths: list[int] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
@@ -96,10 +100,15 @@ class CorpusBuilder:
         self._chunks: list[dict[str, npt.NDArray[Any]]] = []
         self._pending = _Pending()
         self._skipped: dict[tuple[str, str, str], int] = {}
+        self._sources: list[str] = []
         self._n_runs = 0
 
     def __len__(self) -> int:
         return self._n_runs
+
+    def open_source(self, name: str) -> None:
+        """Say that the runs to come stand in another file or folder than those before."""
+        self._sources.append(name)
 
     def skip(self, item: Skipped) -> None:
         """Count something that was left out; equal reasons at one source are added up."""
@@ -127,6 +136,7 @@ class CorpusBuilder:
             columns[name].append(-1 if not label else interner.code(label))
         if not trace.job_id and trace.source_uri:
             columns["job_id"][-1] = self._labels["job_id"].code(trace.source_uri)
+        columns["origin"].append(len(self._sources) - 1)
         pending.lengths.append(len(trace.steps))
         for step in trace.steps:
             pending.steps.append(self._types.code(step_key(step)))
@@ -152,6 +162,7 @@ class CorpusBuilder:
             for name, dtype in INT_COLUMNS.items()
             if name != "task"
         }
+        chunk["origin"] = np.full(n, len(self._sources) - 1, np.int32)
         chunk["score"] = np.asarray(batch.numbers.get("score", np.full(n, np.nan)), np.float64)
         chunk["task"] = self._translate_tasks(batch)
         for name, interner in self._labels.items():
@@ -189,7 +200,8 @@ class CorpusBuilder:
         pending = self._pending
         if not pending.lengths:
             return
-        dtypes = {**INT_COLUMNS, "score": np.float64, **dict.fromkeys(LABEL_COLUMNS, np.int32)}
+        dtypes = {**INT_COLUMNS, "score": np.float64, "origin": np.int32}
+        dtypes |= dict.fromkeys(LABEL_COLUMNS, np.int32)
         chunk = {name: np.array(pending.columns[name], dtype) for name, dtype in dtypes.items()}
         chunk["lengths"] = np.array(pending.lengths, np.int64)
         chunk["steps"] = np.array(pending.steps, np.int32)
@@ -198,9 +210,14 @@ class CorpusBuilder:
         self._pending = _Pending()
 
     def build(self) -> TraceCorpus:
-        """Return the corpus of all that was added, repeated (task, attempt) pairs left out."""
+        """Return the corpus of all that was added, without what stands there twice."""
         self._flush()
+        origins = [chunk.pop("origin") for chunk in self._chunks]
+        origin = np.concatenate([np.zeros(0, np.int32), *origins])
         corpus = self._assemble()
+        copied = self._copied(corpus, origin)
+        if copied.any():
+            corpus = corpus.select(~copied)
         repeated = _repeated_attempts(corpus)
         if repeated.any():
             self._count_repeated(corpus, repeated)
@@ -210,6 +227,29 @@ class CorpusBuilder:
             for (source, reason, what), count in self._skipped.items()
         )
         return corpus.replace(skipped=skipped)
+
+    def _copied(self, corpus: TraceCorpus, origin: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Mark the runs of sources that hold the runs of an earlier one, and count them."""
+        copies = find_copies(corpus, origin)
+        for copy in copies:
+            count = int(np.count_nonzero(origin == copy.source))
+            where = f"the same runs stand in {self._sources[copy.first]} too"
+            self.skip(
+                Skipped(
+                    source=self._sources[copy.source],
+                    reason=f"{where}; if they are other runs, name their job (job_id)",
+                    count=count,
+                )
+                if copy.is_certain
+                else Skipped(
+                    source=self._sources[copy.first],
+                    reason="as many runs of another source equal these; they are too few to tell "
+                    "a copy, and were kept",
+                    count=count,
+                    what="key",
+                )
+            )
+        return np.isin(origin, [copy.source for copy in copies if copy.is_certain])
 
     def _assemble(self) -> TraceCorpus:
         dtypes: dict[str, Any] = {**INT_COLUMNS, "score": np.float64}
@@ -249,12 +289,25 @@ class CorpusBuilder:
         )
 
     def _count_repeated(self, corpus: TraceCorpus, repeated: npt.NDArray[np.bool_]) -> None:
+        key = (
+            corpus.task,
+            corpus.job_id.codes,
+            corpus.agent.codes,
+            corpus.model.codes,
+            corpus.task_repeat,
+        )
+        first, code = combinations(key)
+        kept = first[code]
+        differs = np.zeros(len(corpus), bool)
+        for column in (corpus.outcome, corpus.end, corpus.n_steps):
+            differs |= column != column[kept]
         for run in np.flatnonzero(repeated).tolist():
+            fault = "and contradicts itself" if differs[run] else "alike"
             self.skip(
                 Skipped(
                     source=corpus.source_uri[run] or "",
-                    reason="the same (task, attempt) of the same job stands there twice; "
-                    "the first was kept",
+                    reason="the same (task, attempt) of the same job stands there twice "
+                    f"{fault}; the first was kept",
                 )
             )
 

@@ -333,7 +333,8 @@ def _member(members: Sequence[str]) -> Callable[[str], int]:
 
 def verdicts(texts: Texts) -> npt.NDArray[np.int32]:
     """Return the outcomes of a column: codes of `OUTCOMES`, -1 for none, -2 for what is none."""
-    return np.maximum(_numbers(texts, _outcome, _MISSING, np.int32), _BAD)
+    codes: npt.NDArray[np.int32] = _numbers(texts, _outcome, _MISSING, np.int32)
+    return np.maximum(codes, _BAD).astype(np.int32)
 
 
 def whole_numbers(texts: Texts) -> npt.NDArray[np.int32]:

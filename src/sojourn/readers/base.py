@@ -8,6 +8,7 @@ silently against another, and whatever is left out comes back as `Skipped` with 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -364,6 +365,7 @@ def read_traces(
         raise ReaderError("no file or folder was named")
     options = ReadOptions() if options is None else options
     builder = CorpusBuilder()
+    files = _Files()
     for name in paths:
         path = Path(name)
         for source in find_sources(path, format=format):
@@ -371,16 +373,70 @@ def read_traces(
                 skip(builder, source, strict=strict)
                 continue
             alone = source.path == path
+            if (other := files.same_as(source)) is not None:
+                reason = f"the same file stands at {other} too, and was read there"
+                copy = Skipped(source=str(source.path), reason=reason, what="file")
+                skip(builder, copy, strict=strict)
+                continue
             if source.kind == "sessions":
                 _refuse_sessions(source, builder, strict=strict, alone=alone)
                 continue
+            n_before = len(builder)
             read_source(source, options, builder, strict=strict, alone=alone)
+            if len(builder) > n_before:
+                files.note(source)
             if progress is not None:
                 progress(source.path, len(builder))
     corpus = builder.build()
     if not len(corpus):
         raise nothing_read("run", paths, corpus.skipped)
+    repeated = [item for item in corpus.skipped if item.what == "run"]
+    if strict and repeated:  # what only the whole of the runs could show
+        raise ReaderError(f"{repeated[0].source}: {repeated[0].reason} (--strict)")
     return corpus
+
+
+# A row of these may be all that is known of a run, and two runs may well have equal ones; so may
+# any file that is too short for a log.
+_ROWS = frozenset({"session-table", "sojourn-jsonl", "table"})
+_MIN_LOG_BYTES = 256
+
+
+class _Files:
+    """The files read so far, so that a copy of one is not taken for more runs."""
+
+    def __init__(self) -> None:
+        self._places: set[Path] = set()
+        self._sizes: dict[int, list[Path]] = {}
+        self._digests: dict[Path, bytes] = {}
+
+    def same_as(self, source: Source) -> Path | None:
+        """Return a file read before that is this one, or has its bytes and logs whole runs."""
+        if source.path.resolve() in self._places:
+            return source.path
+        try:
+            equal = self._sizes.get(self._size(source), ())
+            return next((p for p in equal if self._digest(p) == self._digest(source.path)), None)
+        except OSError:
+            return None  # whoever reads it will say so
+
+    def note(self, source: Source) -> None:
+        """Remember a file or folder that gave runs."""
+        self._places.add(source.path.resolve())
+        size = self._size(source)
+        if size >= _MIN_LOG_BYTES:
+            self._sizes.setdefault(size, []).append(source.path)
+
+    def _size(self, source: Source) -> int:
+        """Return the size of a log, -1 for what may equal another by chance."""
+        is_log = source.reader.name not in _ROWS and source.path.is_file()
+        return source.path.stat().st_size if is_log else -1
+
+    def _digest(self, path: Path) -> bytes:
+        if path not in self._digests:
+            with path.open("rb") as file:
+                self._digests[path] = hashlib.file_digest(file, "blake2b").digest()
+        return self._digests[path]
 
 
 def nothing_read(
@@ -421,6 +477,8 @@ def read_source(
     ReaderError
         If nothing in it can be read, and it stands `alone` or reading is `strict`.
     """
+    if isinstance(builder, CorpusBuilder):
+        builder.open_source(str(source.path))
     try:
         for record in source.reader.read(source.path, options):
             if isinstance(record, Skipped):
