@@ -61,11 +61,11 @@ def source_of(folder: Path) -> Source:
 
 
 class Assessed(NamedTuple):
-    """The groups of one source."""
+    """The groups of one source, and the runs with steps of those left out."""
 
     source: Source
     rows: list[Row]
-    left_out: list[str]
+    left_out: list[int]
 
 
 def assess_source(folder: Path) -> Assessed:
@@ -76,14 +76,15 @@ def assess_source(folder: Path) -> Assessed:
         part = corpus.select(runs)
         n_logged = int(np.count_nonzero(np.diff(part.offsets)))
         if n_logged < FEWEST_RUNS:
-            left_out.append(f"{group} ({len(part)} runs, {n_logged} with steps)")
+            left_out.append(n_logged)
             continue
-        settings = {str(group): DEFAULT_CHAIN}
+        name = f"{folder.name}: {group}"
+        settings = {name: DEFAULT_CHAIN}
         if folder.name == "tau-bench":
-            settings[f"{group}, three states"] = ChainSettings(table=COARSE)
+            settings[f"{name}, three states"] = ChainSettings(table=COARSE)
         for label, chain in settings.items():
             rows.append(Row(label, assess_groups(part, chain=chain, rng=SEED).groups[0]))
-            print(f"{folder.name}: {label}", flush=True)
+            print(label, flush=True)
     return Assessed(source_of(folder), rows, left_out)
 
 
@@ -189,7 +190,7 @@ With fewer than 20 tasks nothing is certified. *Rate* and *attempts* are counted
 
 Exact test, *pooled* and *within tasks* (one attempt a task: within runs). *Error of R(d)*: lower to
 upper bound on the largest error of the chain's success curve; *of failure*: the same for failure.
-The upper bound is U.
+The upper bound is U. A p-value is 1 too where the counts leave nothing to move, as in short runs.
 
 {evidence}
 """
@@ -198,14 +199,18 @@ READING = """
 **Reading.** Of {n} groups, {certifiable} have at least 20 tasks and runs of more than one step. In
 those, order is rejected in {order_rejected}, not settled in {order_open} and accepted in
 {order_accepted}; timing is rejected in {timing_rejected}, not settled in {timing_open} and accepted
-in {timing_accepted}. The accepted ones are groups of few tasks or few steps: {accepted}. A chain
-with a step limit of two reproduces its own curves whatever the agent does, and an order that is
-accepted where hardly a step can move was hardly tested. Nowhere is a chain of step names certified
-in both. Runs of one step (Inspect's questions, MINT with a budget of one) have no chain to test.
+in {timing_accepted}. Accepted are:
+
+{accepted}
+
+In these a step limit leaves the chain little to be wrong about: of two steps the curves are nearly
+its own, and where hardly a step can move within runs, order was hardly tested. In no group are both
+accepted. Where runs have room, in tau-bench and in the larger group of tau2-bench, both are
+rejected. Runs of one step (Inspect's questions, MINT with a budget of one) have no chain to test.
 
 Where tasks were repeated, pass^k is far above the power of the pooled rate: tasks differ, and no
-chain fitted to pooled runs could have said so. The success rates and pass^k stand for all groups;
-they need no chain.
+chain fitted to pooled runs could have said so. Rates and pass^k need no chain; with 20 tasks or
+more they stand whatever becomes of it.
 
 The budgets of MINT are separate runs of the same tasks, so that its rows are related. P-values are
 not adjusted for the number of rows.
@@ -239,7 +244,10 @@ def reading(rows: list[Row]) -> str:
     }  # fmt: skip
     n = sum(not row.label.endswith("three states") for row in rows)
     return READING.format(
-        n=n, certifiable=len(tested), accepted="; ".join(accepted) or "none", **counts
+        n=n,
+        certifiable=len(tested),
+        accepted="\n".join(f"- {item}" for item in accepted or ["none"]),
+        **counts,
     )
 
 
@@ -248,7 +256,7 @@ def text(assessed: list[Assessed], seconds: float) -> str:
     sources = table(
         "| source | repository | licence | left out |",
         [
-            [e.source.name, e.source.repository, e.source.licence, "; ".join(e.left_out) or "-"]
+            [*e.source, f"{len(e.left_out)} groups, {sum(e.left_out)} runs" if e.left_out else "-"]
             for e in assessed
         ],
     )
