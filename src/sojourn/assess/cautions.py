@@ -25,6 +25,21 @@ CAUTIONS: dict[str, str] = {
     "SJ110": "No run has its number of steps: there are no curves.",
     "SJ111": "No run succeeded, or none failed: some figures rest on their bounds alone.",
     "SJ112": "All runs belong to one task or cluster: nothing can be said about other tasks.",
+    "SJ113": "Attempts at one task come from different agents, models or limits: no repeats.",
+    "SJ201": "Outcomes within a session are not exchangeable: order matters.",
+    "SJ202": "Order matters, but a drift over the session may explain it.",
+    "SJ203": "Sessions differ as wholes: intervals that ignore it are too narrow.",
+    "SJ204": "Whole sessions failed: a session effect, not memory of earlier tasks.",
+    "SJ205": "Sessions share their tasks: hidden states may stand for hard stretches of the list.",
+    "SJ206": "Subdomains come in blocks: states of one can hardly be matched with another's.",
+    "SJ207": "A domain has fewer than 20 known outcomes.",
+    "SJ208": "A domain has one session: nothing is known of how others begin or differ.",
+    "SJ209": "All known outcomes of a domain are the same.",
+    "SJ210": "The chains of a posterior did not reach their targets.",
+    "SJ211": "Tasks have no verdict that counts: they keep their places.",
+    "SJ212": "Positions leave gaps.",
+    "SJ213": "Domains without a known outcome are left out.",
+    "SJ214": "Scores of hidden states rest on few draws.",
 }
 
 
