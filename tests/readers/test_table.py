@@ -559,3 +559,35 @@ def test_lines_inside_quotes_may_lie_across_blocks(
     corpus = read_traces(write(tmp_path, text))
     assert list(corpus.tasks.task_id) == [f"t{i}" for i in range(300)]
     assert [what for what, _, _ in skips(corpus)] == ["key"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("modle", " (model? --map model=modle)"),
+        ("LLM", " (model? --map model=LLM)"),
+        ("model_name", " (model? --map model=model_name)"),
+        ("the_model", " (model? --map model=the_model)"),
+        ("agent_name", " (agent? --map agent=agent_name)"),
+        ("system", " (agent? --map agent=system)"),
+        ("n_step", " (n_steps? --map n_steps=n_step)"),
+        ("note", ""),
+        ("end_time", ""),
+        ("prompt", ""),
+        ("x" * 10_000, ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["column", "key"])
+def test_an_unused_name_comes_with_what_it_may_mean(
+    tmp_path: Path, name: str, said: str, form: str
+) -> None:
+    if form == "column":
+        path = write(tmp_path, f"id,passed,{name}\na,1,x\n")
+    else:
+        path = write(tmp_path, f'{{"id": "a", "passed": 1, "{name}": "x"}}\n', "runs.jsonl")
+    assert skips(read_traces(path)) == [("key", 1, f"the {form} {name[:40]!r} was not used{said}")]
+
+
+def test_a_field_that_is_there_is_no_hint(tmp_path: Path) -> None:
+    path = write(tmp_path, "id,passed,model,llm\na,1,m,x\n")
+    assert skips(read_traces(path)) == [("key", 1, "the column 'llm' was not used")]

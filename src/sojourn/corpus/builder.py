@@ -215,13 +215,13 @@ class CorpusBuilder:
         origins = [chunk.pop("origin") for chunk in self._chunks]
         origin = np.concatenate([np.zeros(0, np.int32), *origins])
         corpus = self._assemble()
-        copied = self._copied(corpus, origin)
-        if copied.any():
-            corpus = corpus.select(~copied)
         repeated = _repeated_attempts(corpus)
         if repeated.any():
             self._count_repeated(corpus, repeated)
-            corpus = corpus.select(~repeated)
+            corpus, origin = corpus.select(~repeated), origin[~repeated]
+        copied = self._copied(corpus, origin)
+        if copied.any():
+            corpus = corpus.select(~copied)
         skipped = tuple(
             Skipped(source=source, reason=reason, what=what, count=count)
             for (source, reason, what), count in self._skipped.items()

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sojourn.errors import ReaderError
 from sojourn.records import Outcome
 
 __all__ = ["ScoreChooser", "Verdict", "flatten", "printable", "verdict"]
@@ -102,6 +103,8 @@ class ScoreChooser:
         Names under which the log's headline may stand.
     listed : sequence of str
         Names under which the first score of the log's results may stand.
+    declared : sequence of str
+        Names of all scores that the log declares, whether or not a sample carries them.
 
     Attributes
     ----------
@@ -111,7 +114,14 @@ class ScoreChooser:
         What must be told about the choice.
     """
 
-    def __init__(self, asked: str | None, headline: Sequence[str], listed: Sequence[str]) -> None:
+    def __init__(
+        self,
+        asked: str | None,
+        headline: Sequence[str],
+        listed: Sequence[str],
+        declared: Sequence[str] = (),
+    ) -> None:
+        self._declared = declared
         self._asked = asked
         self._headline = headline
         self._listed = listed
@@ -119,7 +129,13 @@ class ScoreChooser:
         self.note: str | None = None
 
     def pick(self, values: Mapping[str, Any]) -> Verdict:
-        """Return the verdict of a sample's score values, as `flatten` lays them out."""
+        """Return the verdict of a sample's score values, as `flatten` lays them out.
+
+        Raises
+        ------
+        ReaderError
+            If neither the first sample nor the log has a score of the name that is asked for.
+        """
         if not values:
             return UNSCORED
         if self.chosen is None:
@@ -143,9 +159,10 @@ class ScoreChooser:
     def _choose_asked(self, asked: str, names: list[str]) -> None:
         inner = [name for name in names if name.startswith(f"{asked}.")]
         self.chosen = asked if asked in names or not inner else inner[0]
-        if self.chosen not in names:
-            self.note = f"no score is called {asked!r}; there are {_listing(names)}"
-        elif self.chosen != asked and len(inner) > 1:
+        if self.chosen not in names and asked not in self._declared:
+            known = list(dict.fromkeys((*names, *self._declared)))
+            raise ReaderError(f"no scorer is called {asked}; there are: {_listing(known)}")
+        if self.chosen != asked and len(inner) > 1:
             self.note = self._tell(inner, f"the first value of {asked!r}")
 
     def _tell(self, names: list[str], why: str) -> str:

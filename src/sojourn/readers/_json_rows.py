@@ -24,7 +24,7 @@ from sojourn.readers._json import (
     json_lines,
     open_buffer,
 )
-from sojourn.readers._rows import RUN_FIELDS, STEP_FIELDS, Complaints, column_of, shown
+from sojourn.readers._rows import RUN_FIELDS, STEP_FIELDS, Complaints, column_of, hint, shown
 from sojourn.records import Skipped
 
 __all__ = ["FIELDS", "Plan", "Plans", "json_rows", "repaired", "token_text"]
@@ -179,6 +179,7 @@ class Plans:
         self._mapping = mapping
         self._plans: dict[tuple[str, ...], Plan] = {}
         self._unused: dict[str, int] = {}
+        self._found = {"steps"}
         self._n_other = 0
         self._met: dict[str, None] = {}
 
@@ -216,6 +217,7 @@ class Plans:
     def _count_unused(self) -> None:
         for plan in self._plans.values():
             used = {key for _, key in plan.columns} | {"steps"}
+            self._found.update(self._fields[index] for index, _ in plan.columns)
             for name in plan.names:
                 if name in used:
                     continue
@@ -228,7 +230,9 @@ class Plans:
     def complain(self, complaints: Complaints) -> None:
         """Tell which keys were not used, and how often they stood there."""
         self._count_unused()
+        missing = [name for name in self._fields if name not in self._found]
         for name, count in self._unused.items():
-            complaints.add(f"the key {name[:40]!r} was not used", count=count, what="key")
+            reason = f"the key {name[:40]!r} was not used{hint(name, missing)}"
+            complaints.add(reason, count=count, what="key")
         if self._n_other:
             complaints.add("other keys were not used", count=self._n_other, what="key")

@@ -42,6 +42,7 @@ __all__ = [
     "check_mapping",
     "column_of",
     "decode_texts",
+    "hint",
     "holds_sessions",
     "require_verdicts",
     "run_batch",
@@ -221,6 +222,62 @@ def column_of(
     if "outcome" not in found and "score" in found:
         found["outcome"] = found["score"]
     return found
+
+
+def hint(name: str, missing: Iterable[str]) -> str:
+    """Return what an unused column may be meant as, in brackets, or nothing.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    missing : iterable of str
+        Our fields that no column holds.
+
+    Examples
+    --------
+    >>> hint("modle", ["model", "agent"])
+    ' (model? --map model=modle)'
+    """
+    plain = name.strip().casefold()
+    if len(plain) > _MAX_NAME:
+        return ""
+    fields = set(missing)
+    meant = _MEANT.get(plain)
+    if meant not in fields:
+        near = [f for f in RUN_FIELDS if f in fields and _is_near(plain, f)]
+        meant = near[0] if near else None
+    return f" ({meant}? --map {meant}={name})" if meant and name.isprintable() else ""
+
+
+# Names under which people keep what tells their runs apart.
+_MEANT: dict[str, str] = {
+    **dict.fromkeys(("llm", "lm", "engine", "model_name", "model_id", "llm_name"), "model"),
+    **dict.fromkeys(
+        ("system", "agent_name", "agent_id", "scaffold", "framework", "method", "policy"), "agent"
+    ),
+    **dict.fromkeys(("dataset", "benchmark", "suite", "split", "domain"), "task_set"),
+    **dict.fromkeys(("seed", "repeat", "repetition", "rep", "run", "attempt_id"), "task_repeat"),
+    **dict.fromkeys(("steps", "num_steps", "step_count", "turns", "n_turns"), "n_steps"),
+}
+_MAX_NAME = 40
+_MAX_EDITS = 2
+
+
+def _is_near(name: str, field_name: str) -> bool:
+    """Return whether a name contains a field's, or is a slip or two away from it."""
+    if len(field_name) > 4 and field_name in name:
+        return True
+    if min(len(name), len(field_name)) < 4 or abs(len(name) - len(field_name)) > _MAX_EDITS:
+        return False
+    above = list(range(len(name) + 1))
+    for row, letter in enumerate(field_name, 1):  # Levenshtein's table, a row at a time
+        line = [row]
+        for column, other in enumerate(name, 1):
+            change = above[column - 1] + (letter != other)
+            line.append(min(change, above[column] + 1, line[-1] + 1))
+        above = line
+    return above[-1] <= _MAX_EDITS
 
 
 def check_mapping(

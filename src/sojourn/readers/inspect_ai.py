@@ -346,6 +346,7 @@ def _log(source: Path, header: _Header, options: ReadOptions) -> _Log:
             options.scorer,
             headline,
             _names(results[0].scorer, results[0].name) if results else (),
+            [name for result in results for name in _names(result.scorer, result.name)],
         ),
     )
 

@@ -24,6 +24,7 @@ from sojourn.readers._json import HEAD_BYTES, read_head
 from sojourn.readers._rows import (
     BAD_SCORE,
     OUTCOME_NAMES,
+    RUN_FIELDS,
     STEP_FIELDS,
     TASK_NAMES,
     Complaints,
@@ -31,6 +32,7 @@ from sojourn.readers._rows import (
     Texts,
     column_of,
     decode_texts,
+    hint,
     holds_sessions,
     require_verdicts,
     run_batch,
@@ -133,8 +135,9 @@ def _check_columns(
 def note_unused(names: list[str], columns: Mapping[str, int], complaints: Complaints) -> None:
     """Tell which columns were not used."""
     unused = [names[i] for i in range(len(names)) if i not in set(columns.values())]
+    missing = [name for name in RUN_FIELDS if name not in columns]
     for name in unused[:_MAX_UNUSED]:
-        complaints.add(f"the column {name[:40]!r} was not used", what="key")
+        complaints.add(f"the column {name[:40]!r} was not used{hint(name, missing)}", what="key")
     if len(unused) > _MAX_UNUSED:
         complaints.add("more columns were not used", count=len(unused) - _MAX_UNUSED, what="key")
 
