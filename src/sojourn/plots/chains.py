@@ -212,8 +212,8 @@ def _label_side(ax: Axes, nodes: list[tuple[float, float, str]], right: bool) ->
     """Write the labels of one side under each other, none over another, with a line to each."""
     nodes.sort(key=lambda node: -node[1])
     bottom, top = ax.get_ylim()
-    figure = ax.figure.get_size_inches()[1] * ax.get_position().height
-    line = _LABEL_SIZE * 1.3 / 72 / figure * (top - bottom)
+    inches = ax.get_window_extent().height / ax.figure.dpi
+    line = _LABEL_SIZE * 1.3 / 72 / inches * (top - bottom)
     heights = [line * (label.count("\n") + 1.5) for _, _, label in nodes]
     across = 1.32 if right else -1.32
     for (x, y, label), middle in zip(
