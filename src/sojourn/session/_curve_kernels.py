@@ -191,11 +191,14 @@ def score_streams(
     E = np.empty((symbol_label.size, K))
     x = np.empty(K)
     y = np.empty(K)
+    B = np.empty((K, K))
     peak[:] = -np.inf
     total[:] = 0.0
     square[:] = 0.0
     for d in range(delta.shape[0]):
         emissions(theta[d], shares, symbol_label, symbol_outcome, E)
+        for s in range(K):
+            put(B[s], A[d, s])
         L = 0.0
         i = 0
         for r in range(first.size):
@@ -203,7 +206,18 @@ def score_streams(
                 continue
             put(x, delta[d])
             for t in range(first[r], stop[r]):
-                c = filter_step(x, E[o[t]], A[d], y)
+                k = o[t]
+                c = 0.0
+                for s in range(K):
+                    y[s] = x[s] * E[k, s]
+                    c += y[s]
+                scale = 1.0 / c
+                for s in range(K):
+                    x[s] = 0.0
+                for j in range(K):
+                    weight = y[j] * scale
+                    for s in range(K):
+                        x[s] += weight * B[j, s]
                 if t < cut[r]:
                     continue
                 L += math.log(c)
