@@ -56,6 +56,7 @@ from sojourn.session import (
     select_n_states,
     system_success_run,
 )
+from sojourn.tables import clean
 from sojourn.task_sequences import TaskSequences
 
 __all__ = ["assess_session_groups", "assess_sessions"]
@@ -65,6 +66,8 @@ Rng = np.random.Generator | np.random.SeedSequence | int | None
 
 _RUN_LENGTHS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 _CONVENTIONS = ("domain_once", "domain_per_task")
+# More draws than these seldom help chains that still disagree.
+_SAMPLING = SamplerSettings(max_draws=8000)
 # Draws of independent models, and of every domain when domains are combined.
 _N_DRAWS = 8000
 # With this many sessions the law of their first state is estimated, not assumed.
@@ -305,7 +308,7 @@ def _assess_domain(
             sequences,
             replace(spec, n_states=selection.chosen),
             weights=weights,
-            settings=settings.sampler,
+            settings=settings.sampler or _SAMPLING,
             n_threads=settings.n_threads,
             rng=for_model,
         )
@@ -517,7 +520,7 @@ def _named(used: Sequence[_Assessed], reasons: Sequence[Sequence[str]]) -> list[
     if len(used) == 1:
         return list(reasons[0])
     return [
-        f"{item.result.name}: {reason}"
+        f"{clean(item.result.name)}: {reason}"
         for item, given in zip(used, reasons, strict=True)
         for reason in given
     ]
