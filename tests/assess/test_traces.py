@@ -182,13 +182,13 @@ def test_faults_move_the_rates_as_the_policy_says() -> None:
     assert excluded.rates.bracket == failed.rates.bracket == (3 / 8, 5 / 8)
     rows = {row.name: (row.n_success, row.n_runs) for row in excluded.rates.by_policy}
     assert rows == {
-        "limits failures, faults left out": (3, 7),
-        "limits left out, faults left out": (3, 6),
-        "limits failures, faults failures": (3, 8),
-        "limits left out, faults failures": (3, 7),
+        "cut runs are failures, faults and unscored are left out": (3, 7),
+        "cut runs are left out, faults and unscored are left out": (3, 6),
+        "cut runs are failures, faults and unscored are failures": (3, 8),
+        "cut runs are left out, faults and unscored are failures": (3, 7),
     }
     assert [row.name for row in failed.rates.by_policy if row.chosen] == [
-        "limits failures, faults failures"
+        "cut runs are failures, faults and unscored are failures"
     ]
 
 
@@ -234,6 +234,51 @@ def test_runs_of_several_limits_are_stratified() -> None:
     assert result.curves is not None
     assert [limit for limit, _ in result.curves.by_stratum] == [5, 10]
     assert "SJ108" in {caution.code for caution in result.cautions}
+
+
+def test_few_tasks_make_no_supported_rate() -> None:
+    few = assess_traces(corpus_of(["sf"] * 19), rng=0, n_resamples=99)
+    enough = assess_traces(corpus_of(["sf"] * 20), rng=0, n_resamples=99)
+    for result, status in ((few, Status.INCONCLUSIVE), (enough, Status.SUPPORTED)):
+        assert result.rates.success_rate.status is status
+        row = result.pass_row(2)
+        assert row is not None
+        assert row.all_succeed.status is status
+
+
+def test_pooled_models_are_no_repeats() -> None:
+    builder = CorpusBuilder()
+    for model in ("a", "b"):
+        part = corpus_of(["s", "f"] * 12, model=model)
+        for run in range(len(part)):
+            builder.add(part.trace(run))
+    result = assess_groups(builder.build(), by=(), rng=0, n_resamples=99).groups[0]
+    claims = {claim.claim: claim for claim in result.claims}
+    assert str(claims["attempts"].verdict) == "inconclusive"
+    assert "SJ113" in {caution.code for caution in result.cautions}
+
+
+def test_a_group_without_a_usable_run_is_named_and_not_dropped() -> None:
+    builder = CorpusBuilder()
+    for model, word in (("good", "sf"), ("bad", "xx")):
+        part = corpus_of([word], model=model)
+        for run in range(len(part)):
+            builder.add(part.trace(run))
+    result = assess_groups(builder.build(), rng=0, n_resamples=99)
+    assert len(result) == 1
+    assert [str(group) for group, _ in result.unusable] == ["set / agent / bad"]
+    assert "set / agent / bad: no run counts (2 infrastructure error)" in str(result)
+    assert result.to_dict()["unusable_groups"][0]["group"]["model"] == "bad"
+
+
+def test_a_rejected_chain_leaves_no_figure_for_scripts(assessed: TraceAssessment) -> None:
+    document = assessed.to_dict()
+    assert document["process"]["intervals"] is None
+    assert document["estimates"]["success_ever"]["value"] is None
+
+
+def test_text_has_no_line_over_100_columns(assessed: TraceAssessment) -> None:
+    assert max(len(line) for line in str(assessed).splitlines()) <= 100
 
 
 def test_cautions_stand_in_the_documentation() -> None:

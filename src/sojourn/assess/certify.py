@@ -28,7 +28,14 @@ from sojourn.process.published import PublishedCertificate, certify_published
 from sojourn.sequences import CENSORED, StateSequences
 from sojourn.states.model import StateModel, fit_states
 
-__all__ = ["MIN_UNITS", "Certificate", "Check", "certify", "certify_as_published"]
+__all__ = [
+    "MIN_UNITS",
+    "Certificate",
+    "Check",
+    "certify",
+    "certify_as_published",
+    "tested_p",
+]
 
 # With fewer tasks (or clusters) than this nothing is certified.
 MIN_UNITS = 20
@@ -37,7 +44,9 @@ MIN_UNITS = 20
 # are drawn by tail swaps, which cost some twenty times as much a step.
 MAX_RUNS = 20_000
 MAX_STEPS = 100_000
-MAX_STEPS_CUT = 20_000
+MAX_STEPS_CUT = 8_000
+# Share of steps that must be able to move for a test inside tasks to have much to see.
+_ENOUGH = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,8 +263,13 @@ def _order_claim(
     elif pooled.order is Verdict.REJECTED:
         verdict, why = (
             Verdict.INCONCLUSIVE,
-            "pooled runs reject but runs inside tasks do not: tasks differ, or inside tasks there "
-            f"is too little to see ({within.movable_steps:.0%} of steps can move there)",
+            "pooled runs reject, runs inside tasks do not: tasks differ"
+            + (
+                ", or there is too little to see inside tasks "
+                f"({within.movable_steps:.0%} of steps can move there)"
+                if within.movable_steps < _ENOUGH
+                else ""
+            ),
         )
         advice = "run more attempts per task"
     elif pooled.order is Verdict.INCONCLUSIVE:
@@ -266,7 +280,9 @@ def _order_claim(
     return Claim(
         claim="order",
         verdict=verdict,
-        p_value=pooled.p_order if within.p_order is None else within.p_order,
+        p_value=tested_p(pooled, "order")
+        if tested_p(within, "order") is None
+        else tested_p(within, "order"),
         detectable=_detectable(seen, "order"),
         reasons=(why, effect, *reasons),
         next=advice,
@@ -283,12 +299,18 @@ def _timing_claim(
     return Claim(
         claim="timing",
         verdict=bound.verdict,
-        p_value=pooled.p_timing,
+        p_value=tested_p(pooled, "timing"),
         error_bound=errors,
         detectable=_detectable(seen, "timing"),
         reasons=bound.reasons,
         next=bound.next,
     )
+
+
+def tested_p(test: ExactTest, family: str) -> float | None:
+    """Return a family's p-value, None where nothing could move: 1 would read as a pass."""
+    p: float | None = getattr(test, f"p_{family}")
+    return p if test.movable_steps > 0 else None
 
 
 def _detectable(seen: DetectableEffects | None, family: str) -> dict[str, float]:
@@ -298,7 +320,8 @@ def _detectable(seen: DetectableEffects | None, family: str) -> dict[str, float]
 
 def _checks(pooled: ExactTest, within: ExactTest, bound: MisspecificationBound) -> Iterator[Check]:
     for test, on in ((pooled, "all"), (within, "within_task")):
-        for family, p in (("order", test.p_order), ("timing", test.p_timing)):
+        for family in ("order", "timing"):
+            p = tested_p(test, family)
             yield Check(
                 claim=family, name=f"{family} family", statistic=None, p_value=p,
                 n=test.n_runs, on=on,
@@ -308,7 +331,7 @@ def _checks(pooled: ExactTest, within: ExactTest, bound: MisspecificationBound) 
                 claim=statistic.family,
                 name=statistic.name,
                 statistic=statistic.value,
-                p_value=statistic.p_value,
+                p_value=statistic.p_value if test.movable_steps > 0 else None,
                 n=test.n_runs,
                 on=on,
             )
@@ -389,18 +412,23 @@ def _only(resolved: ResolvedRuns, keep: npt.NDArray[np.bool_]) -> ResolvedRuns:
 
 
 def _published_claims(result: PublishedCertificate, alpha: float) -> Iterator[Claim]:
-    caution = "the published rule has little power: acceptance is no evidence of fit"
-    for name, statistic, accepted in (
-        ("order", result.aic_difference, (result.aic_difference or 0.0) <= 0),
-        ("timing", result.ks_p, (result.ks_p or 0.0) > alpha),
+    caution = "the rule has little power: its acceptance is no evidence of fit"
+    aic, p = result.aic_difference, result.ks_p
+    order = (
+        "AIC could not be compared" if aic is None else f"AIC of order 1 minus order 2: {aic:.1f}"
+    )
+    timing = "no passage times to compare" if p is None else f"KS p = {p:.3g}, level {alpha}"
+    for name, known, accepted, why in (
+        ("order", aic is not None, (aic or 0.0) <= 0, order),
+        ("timing", p is not None, (p or 0.0) > alpha, timing),
     ):
         verdict = Verdict.ACCEPTED if accepted else Verdict.REJECTED
-        if statistic is None:
+        if not known:
             verdict = Verdict.INCONCLUSIVE
         yield Claim(
             claim=name,
             verdict=verdict,
-            p_value=result.ks_p if name == "timing" else None,
-            reasons=(*result.reasons, caution),
+            p_value=p if name == "timing" else None,
+            reasons=(why, caution),
             next=None if verdict is Verdict.ACCEPTED else "--method exact says by how much",
         )

@@ -58,6 +58,9 @@ class ChainSettings:
 
 
 DEFAULT_CHAIN = ChainSettings()
+# Replicates x units of the chain's bootstrap: a very large corpus gets fewer replicates, which its
+# narrow intervals do not miss.
+_MAX_DRAWN_UNITS = 50_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +186,8 @@ class ChainFindings:
                 }
             ],
             "chain": self.fit.to_dict(),
-            "intervals": self.intervals.to_dict(),
+            # A figure of a chain whose timing is rejected is not for scripts to pick up.
+            "intervals": None if self.timing is Verdict.REJECTED else self.intervals.to_dict(),
             "states": [
                 {
                     "name": row.name,
@@ -227,7 +231,7 @@ def assess_chain(
         fit,
         sequences,
         ci_prob=ci_prob,
-        n_draws=n_resamples,
+        n_draws=max(min(n_resamples, _MAX_DRAWN_UNITS // fit.n_units), min(n_resamples, 199)),
         horizon=2 * fit.horizon,
         rng=for_intervals,
     )

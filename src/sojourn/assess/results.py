@@ -172,7 +172,7 @@ class Heterogeneity:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TraceAssessment:
     """What the runs of one group say, and how far each figure may be believed.
 
@@ -287,6 +287,9 @@ class TraceAssessment:
 
         return describe(self)
 
+    def __repr__(self) -> str:
+        return f"<TraceAssessment of {self.group}: {self.corpus.n_counted} runs>"
+
     def _repr_html_(self) -> str:
         from html import escape
 
@@ -318,9 +321,12 @@ class GroupedAssessment:
     ----------
     groups : tuple of TraceAssessment
         At least one.
+    unusable : tuple of (Group, str)
+        Groups of which no run counts, and why.
     """
 
     groups: tuple[TraceAssessment, ...]
+    unusable: tuple[tuple[Group, str], ...] = ()
 
     def __iter__(self) -> Iterator[TraceAssessment]:
         return iter(self.groups)
@@ -330,16 +336,20 @@ class GroupedAssessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the assessment itself with one group, else the list of them."""
+        unusable = [{"group": group.to_dict(), "reason": reason} for group, reason in self.unusable]
         if len(self.groups) == 1:
-            return self.groups[0].to_dict()
+            return {**self.groups[0].to_dict(), "unusable_groups": unusable}
         return {
             "schema_version": SCHEMA_VERSION,
             "kind": "groups",
             "groups": [group.to_dict() for group in self.groups],
+            "unusable_groups": unusable,
         }
 
     def __str__(self) -> str:
-        return "\n\n".join(str(group) for group in self.groups)
+        from sojourn.assess.text import describe_groups
+
+        return describe_groups(self)
 
 
 Assessment = TraceAssessment | GroupedAssessment

@@ -132,7 +132,7 @@ def summarise(corpus: TraceCorpus, resolved: ResolvedRuns) -> CorpusSummary:
         lengths=tuple(_length_rows(corpus)),
         excluded=resolved.excluded,
         skipped=corpus.skipped,
-        identical_attempts=identical_attempts(corpus),
+        identical_attempts=identical_attempts(corpus.select(resolved.index)),
         sources={
             name: n for name, n in zip(("unknown", *source.values), per_source, strict=True) if n
         },

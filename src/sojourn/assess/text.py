@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import sojourn
+from sojourn.assess.certify import tested_p
 from sojourn.estimates import Estimate, Status
-from sojourn.tables import clean, indent, p_text, text_table
+from sojourn.tables import clean, indent, n_of, p_text, text_table, wrapped
+from sojourn.tables.steps import round_steps
 
 if TYPE_CHECKING:
-    from sojourn.assess.results import PassRow, TraceAssessment
+    from sojourn.assess.results import GroupedAssessment, PassRow, TraceAssessment
     from sojourn.process.incidence import Incidence
 
-__all__ = ["describe", "estimate_text"]
+__all__ = ["describe", "describe_groups", "estimate_text"]
 
 _N_CURVE_ROWS = 12
+_MAX_SKIPPED = 10
 
 
-def describe(result: TraceAssessment) -> str:
+def describe_groups(result: GroupedAssessment) -> str:
+    """Return all groups as text: an overview first where there are several."""
+    groups = list(result)
+    parts = [describe(group, with_skipped=len(groups) == 1) for group in groups]
+    if len(groups) > 1:
+        parts.insert(0, "\n".join(_overview(groups)))
+        skipped = _skipped(groups[0])
+        if skipped:
+            parts.append("\n".join(["Left out while reading", *indent(wrapped(skipped))]))
+    if result.unusable:
+        lines = [f"{clean(group)}: {clean(reason, limit=300)}" for group, reason in result.unusable]
+        parts.append("\n".join(["Groups of which no run counts", *indent(wrapped(lines))]))
+    return "\n\n".join(parts)
+
+
+def _overview(groups: list[TraceAssessment]) -> list[str]:
+    rows = []
+    for group in groups:
+        last = [row for row in group.attempts if not row.is_beyond][-1]
+        rows.append(
+            (
+                clean(group.group, limit=44),
+                group.corpus.n_counted,
+                sum(count for _, count in group.corpus.excluded),
+                group.corpus.n_tasks,
+                estimate_text(group.rates.success_rate),
+                f"^{last.k} {last.all_succeed.value:.3f}"
+                if last.k > 1 and last.all_succeed.value is not None
+                else None,
+            )
+        )
+    header = ("group", "runs", "out", "tasks", "success rate", "pass^k")
+    return [f"{len(groups)} groups, never pooled", *indent(text_table(header, rows))]
+
+
+def describe(result: TraceAssessment, *, with_skipped: bool = True) -> str:
     """Return the whole result as text of at most 100 columns, without any text of the log."""
     parts = [
         _heading(result),
@@ -30,11 +67,14 @@ def describe(result: TraceAssessment) -> str:
         _section("How much do tasks differ?", _heterogeneity(result)),
         _section("What would more steps buy?", _curves(result)),
         _section("Is a Markov chain a fair model of these runs?", _chain(result)),
-        _section("Where do runs get lost?", _states(result)),
-        _section("What was counted, excluded, skipped", _corpus(result)),
+        _section("Where do runs go, and where do they end?", _states(result)),
+        _section(
+            "What was counted, excluded, skipped",
+            _corpus(result) + (_skipped(result) if with_skipped else []),
+        ),
         _section("Cautions", [str(caution) for caution in result.cautions]),
     ]
-    return "\n\n".join("\n".join(part) for part in parts if part)
+    return "\n\n".join("\n".join(wrapped(part, width=100)) for part in parts if part)
 
 
 def estimate_text(estimate: Estimate, digits: int = 3) -> str:
@@ -55,22 +95,30 @@ def _section(title: str, lines: list[str]) -> list[str]:
 def _heading(result: TraceAssessment) -> list[str]:
     corpus = result.corpus
     low, median, high = corpus.attempts
-    attempts = f"{low}" if low == high else f"{low} to {high}, median {median}"
+    attempts = n_of(low, "attempt") if low == high else f"{low} to {high} attempts, median {median}"
+    steps = n_of(corpus.n_steps, "step") if result.curves is not None else "steps unknown"
     seed = "the caller's generator" if result.seed is None else result.seed
     return [
         f"Sojourn {sojourn.__version__}: {clean(result.group)}",
-        f"{corpus.n_counted} of {corpus.n_traces} runs count, {corpus.n_tasks} tasks "
-        f"({attempts} attempts each), {corpus.n_steps} steps",
+        f"{corpus.n_counted:,} of {n_of(corpus.n_traces, 'run')} count, "
+        f"{n_of(corpus.n_tasks, 'task')} ({attempts} each), {steps}",
         f"Policy: {result.policy}",
         f"Intervals: {result.ci_prob:.0%}, tasks resampled, {result.n_resamples} replicates, "
         f"seed {seed}; '?' marks an inconclusive figure",
     ]
 
 
+# What is shown for a verdict: that nothing is claimed beyond the data is no failure of anything.
+_SHOWN = {"horizon": {"rejected": "not claimed"}}
+
+
 def _claims(result: TraceAssessment) -> list[str]:
     lines = []
     for claim in result.claims:
-        lines.append(f"{claim.claim:<16} {claim.verdict:<13} {'; '.join(claim.reasons)}")
+        verdict = _SHOWN.get(claim.claim, {}).get(str(claim.verdict), str(claim.verdict))
+        first, *more = claim.reasons or ("",)
+        lines.append(f"{claim.claim:<16} {verdict:<13} {first}")
+        lines += [f"{'':<16} {'':<13} {reason}" for reason in more]
         if claim.next:
             lines.append(f"{'':<16} {'':<13} next: {claim.next}")
     return lines
@@ -81,7 +129,7 @@ def _rates(result: TraceAssessment) -> list[str]:
     faults, cut = rates.n_doubtful
     rows: list[tuple[str, str]] = [
         ("success rate, tasks like these", estimate_text(rates.success_rate)),
-        ("the same tasks run again", _or_reason(rates.same_tasks)),
+        ("the same tasks run again", estimate_text(rates.same_tasks)),
         ("naive interval (ignores tasks)", estimate_text(rates.naive)),
     ]
     low, high = rates.bracket
@@ -89,8 +137,8 @@ def _rates(result: TraceAssessment) -> list[str]:
         rows.append(
             (
                 "bracket",
-                f"{low:.3f} to {high:.3f} ({faults} faults and {cut} cut runs all fail, "
-                "all succeed)",
+                f"{low:.3f} to {high:.3f} ({faults} left out and {cut} cut runs all fail, all "
+                "succeed)",
             )
         )
     lines = text_table(("", ""), rows, left=2)
@@ -104,13 +152,15 @@ def _rates(result: TraceAssessment) -> list[str]:
             for row in rates.by_policy
         ]
         lines += text_table(("counting (* this result)", "runs", "rate"), table)
+    if rates.same_tasks.value is None:
+        lines += [f"the same tasks: {reason}" for reason in rates.same_tasks.reasons]
     return lines
 
 
-def _or_reason(estimate: Estimate) -> str:
+def _or_reason(estimate: Estimate, digits: int = 3) -> str:
     if estimate.value is None:
         return f"- ({'; '.join(estimate.reasons)})"
-    return estimate_text(estimate)
+    return estimate_text(estimate, digits)
 
 
 def _attempts(result: TraceAssessment) -> list[str]:
@@ -156,13 +206,13 @@ def _heterogeneity(result: TraceAssessment) -> list[str]:
         return []
     n = hetero.observed.size - 1
     rows = [
-        ("tasks", *hetero.observed.tolist()),
+        ("tasks observed", *hetero.observed.tolist()),
         ("if all tasks were alike", *(f"{value:.1f}" for value in hetero.alike)),
     ]
     fits = "passes" if hetero.fits else "fails"
     p = hetero.p_value
     verdict = "tasks differ" if p < 0.05 else "no evidence that tasks differ"
-    lines = text_table(("successes", *map(str, range(n + 1))), rows) if n <= 12 else []
+    lines = text_table((f"successes in {n}", *map(str, range(n + 1))), rows) if n <= 12 else []
     return [
         f"intraclass correlation {estimate_text(hetero.icc)}; permutation p {p_text(p)}: {verdict}",
         *lines,
@@ -188,24 +238,30 @@ def _curves(result: TraceAssessment) -> list[str]:
     lines = text_table(header, rows, left=0)
     times = [
         ("mean steps to finish", estimate_text(curves.restricted_mean, 1)),
-        ("median", _or_reason(curves.median)),
-        ("90 % have finished by", _or_reason(curves.p90)),
-        ("median given success", _or_reason(curves.given_success.median)),
+        ("median", estimate_text(curves.median, 0)),
+        ("90 % have finished by", estimate_text(curves.p90, 0)),
+        ("median given success", estimate_text(curves.given_success.median, 0)),
     ]
     lines += text_table(("", ""), times, left=2)
+    for name, time in (("median", curves.median), ("90 %", curves.p90)):
+        if time.value is None:
+            lines.append(f"{name}: {'; '.join(time.reasons)}")
+    support = (
+        f"supported to step {curves.supported_to}"
+        if curves.supported_to >= 0
+        else "no step has the ten tasks that support needs"
+    )
     lines.append(
-        f"supported to step {curves.supported_to}; nothing is known beyond the longest run "
-        f"({curves.horizon} steps)"
+        f"{support}; nothing is known beyond the longest run ({n_of(curves.horizon, 'step')})"
     )
     return lines
 
 
-def _curve_steps(curves: Incidence) -> Iterator[int]:
-    """Yield about a dozen round steps between the first event and the horizon."""
+def _curve_steps(curves: Incidence) -> list[int]:
+    """Return about a dozen round steps between the first event and the horizon."""
     ended = np.asarray(curves.success.value) + np.asarray(curves.failure.value)
     first = int(np.argmax(ended > 0)) if (ended > 0).any() else 0
-    steps = np.unique(np.linspace(first, curves.horizon, _N_CURVE_ROWS).round().astype(int))
-    yield from steps.tolist()
+    return round_steps(first, curves.horizon, _N_CURVE_ROWS)
 
 
 def _chain(result: TraceAssessment) -> list[str]:
@@ -215,12 +271,14 @@ def _chain(result: TraceAssessment) -> list[str]:
     certificate = chain.certificate
     names = ", ".join(clean(name) for name in chain.states.state_names)
     lines = [f"{chain.states.n_states} states from {chain.states.mode}: {names}"]
-    rows: list[tuple[str, str, str]] = []
+    rows: list[tuple[str, ...]] = []
     if certificate.pooled is not None and certificate.within is not None:
         pooled, within = certificate.pooled, certificate.within
         rows += [
-            ("order: exact test, p", p_text(pooled.p_order), p_text(within.p_order)),
-            ("timing: exact test, p", p_text(pooled.p_timing), p_text(within.p_timing)),
+            *(
+                (f"{name}: exact test, p", *(p_text(tested_p(t, name)) for t in (pooled, within)))
+                for name in ("order", "timing")
+            ),
             (
                 "steps that can move",
                 f"{pooled.movable_steps:.0%}",
@@ -237,28 +295,33 @@ def _chain(result: TraceAssessment) -> list[str]:
         )
     rule = certificate.published
     if rule is not None:
-        lines.append(f"published rule: KS p {p_text(rule.ks_p)}, AIC {rule.aic_difference}")
+        lines.append(f"published rule: KS p {p_text(rule.ks_p)}")
+    if certificate.detectable is not None:
+        seen = certificate.detectable
+        rows = [
+            (name, *(_effect(seen.of(family).get(name)) for family in ("order", "timing")))
+            for name in seen.of("order")
+        ]
+        lines.append(f"smallest departures that the pooled test finds with power {seen.power:.0%}:")
+        lines += text_table(("", "order", "timing"), rows) if rows else list(seen.reasons)
     lines.append(f"P(success ever): {_or_reason(chain.success_ever())}")
     return [*lines, *certificate.notes]
+
+
+def _effect(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _states(result: TraceAssessment) -> list[str]:
     if result.chain is None:
         return []
+    n_runs = max(result.chain.fit.counts.n_runs, 1)
     rows = [
-        (
-            row.name,
-            row.n_steps,
-            None if row.visits is None else f"{row.visits:.2f}",
-            row.n_success,
-            row.n_failure,
-            row.n_cut,
-        )
+        (row.name, f"{row.n_steps / n_runs:.2f}", row.n_success, row.n_failure, row.n_cut)
         for row in result.chain.rows
     ]
-    return text_table(
-        ("state", "steps", "visits a run", "then success", "then failure", "then cut"), rows
-    )
+    header = ("state", "steps a run", "last before success", "before failure", "before a cut")
+    return text_table(header, rows)
 
 
 def _corpus(result: TraceAssessment) -> list[str]:
@@ -269,11 +332,22 @@ def _corpus(result: TraceAssessment) -> list[str]:
     lines = text_table(
         ("outcome", "end", "runs", "steps min", "25%", "50%", "75%", "max"), rows, left=2
     )
-    lines += [f"excluded: {count} {reason}" for reason, count in corpus.excluded]
-    lines += [
-        f"skipped: {item.count} {item.what}, {clean(item.reason)} ({clean(item.source)})"
-        for item in corpus.skipped[:10]
+    return lines + [
+        f"excluded: {n_of(count, 'run')}, {reason}" for reason, count in corpus.excluded
     ]
-    if len(corpus.skipped) > 10:
-        lines.append(f"skipped: {len(corpus.skipped) - 10} more reasons, all in the JSON")
+
+
+_SKIPPED_WORDS = {"stranger": "file", "key": "field", "bytes": "place"}
+
+
+def _skipped(result: TraceAssessment) -> list[str]:
+    """Return what the readers left out, which is one story for all groups of an input."""
+    skipped = result.corpus.skipped
+    lines = [
+        f"skipped: {n_of(item.count, _SKIPPED_WORDS.get(item.what, item.what))}, "
+        f"{clean(item.reason, limit=240)} ({clean(item.source, limit=120)})"
+        for item in skipped[:_MAX_SKIPPED]
+    ]
+    if len(skipped) > _MAX_SKIPPED:
+        lines.append(f"skipped: {len(skipped) - _MAX_SKIPPED} more reasons, all in the JSON")
     return lines

@@ -8,6 +8,7 @@ steps, and say which claims the data support. Groups are never pooled unless the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -43,7 +44,7 @@ from sojourn.attempts.beta_binomial import count_law
 from sojourn.corpus import Group, Policy, ResolvedRuns, TraceCorpus, resolve
 from sojourn.corpus.traces import DEFAULT_GROUPING
 from sojourn.errors import NothingUsableError
-from sojourn.estimates import Claim, Estimate, Verdict
+from sojourn.estimates import Claim, Estimate, Status, Verdict
 from sojourn.process.incidence import Incidence, fit_incidence
 from sojourn.sequences import CENSORED
 
@@ -51,6 +52,7 @@ __all__ = ["MIN_UNITS", "assess_groups", "assess_traces"]
 
 
 _MAX_K = 8
+_MAX_NAMED = 3
 _CHECK_LEVEL = 0.05
 
 
@@ -115,10 +117,12 @@ def assess_groups(
                 )
             )
         except NothingUsableError as error:
-            unusable.append(f"{group}: {error}")
+            unusable.append((group, str(error)))
     if not results:
-        raise NothingUsableError("; ".join(unusable) or "there is no run")
-    return GroupedAssessment(tuple(results))
+        why = "; ".join(f"{group}: {reason}" for group, reason in unusable[:_MAX_NAMED])
+        more = len(unusable) - _MAX_NAMED
+        raise NothingUsableError(f"{why}; and {more} more groups" if more > 0 else why)
+    return GroupedAssessment(tuple(results), tuple(unusable))
 
 
 def assess_traces(
@@ -176,7 +180,11 @@ def _assess(
     generator, seed = _seeded(rng)
     for_attempts, for_tests, for_curves, for_chain = generator.spawn(4)
     counts = TaskCounts.from_runs(resolved.success, resolved.task, resolved.unit)
-    attempts = tuple(_pass_rows(counts, ci_prob, n_resamples, for_attempts))
+    mixed = _mixed_attempts(corpus, resolved)
+    doubt = _doubt(counts, mixed=mixed)
+    attempts = tuple(
+        _doubted(row, doubt) for row in _pass_rows(counts, ci_prob, n_resamples, for_attempts)
+    )
     curves = _curves(resolved, ci_prob, n_resamples, for_curves)
     found = None
     if chain is not None:
@@ -190,18 +198,56 @@ def _assess(
         )
     return TraceAssessment(
         group=group,
-        claims=tuple(_claims(counts, attempts, curves, found)),
+        claims=tuple(_claims(resolved, counts, attempts, curves, found, mixed=mixed)),
         rates=_rates(corpus, resolved, counts, ci_prob),
         attempts=attempts,
         heterogeneity=_heterogeneity(counts, ci_prob, n_resamples, for_tests),
         curves=curves,
         chain=found,
         corpus=summary,
-        cautions=tuple(_cautions(resolved, counts, summary, curves)),
+        cautions=tuple(_cautions(resolved, counts, summary, curves, mixed=mixed)),
         policy=policy,
         seed=seed,
         n_resamples=n_resamples,
         ci_prob=ci_prob,
+    )
+
+
+def _mixed_attempts(corpus: TraceCorpus, resolved: ResolvedRuns) -> bool:
+    """Tell whether any task's attempts differ in agent, model or step limit (pooled groups)."""
+    who = np.stack(
+        [
+            resolved.task,
+            corpus.agent.codes[resolved.index],
+            corpus.model.codes[resolved.index],
+            resolved.step_limit,
+        ]
+    )
+    if np.all(who[1:] == who[1:, :1]):
+        return False
+    distinct = np.unique(who, axis=1)[0]
+    return bool(np.unique(distinct).size < distinct.size)
+
+
+def _doubt(counts: TaskCounts, *, mixed: bool) -> str | None:
+    """Return why no figure of rates and attempts may be more than inconclusive, if so."""
+    if counts.n_units < MIN_UNITS:
+        return f"{counts.n_units} of the {MIN_UNITS} tasks or clusters that are needed"
+    return "attempts come from different agents, models or limits" if mixed else None
+
+
+def _cautious(estimate: Estimate, doubt: str | None) -> Estimate:
+    """Return the estimate, no longer supported where there is a doubt."""
+    if doubt is None or estimate.status is not Status.SUPPORTED:
+        return estimate
+    return replace(estimate, status=Status.INCONCLUSIVE, reasons=(*estimate.reasons, doubt))
+
+
+def _doubted(row: PassRow, doubt: str | None) -> PassRow:
+    return replace(
+        row,
+        all_succeed=_cautious(row.all_succeed, doubt),
+        any_succeeds=_cautious(row.any_succeeds, doubt),
     )
 
 
@@ -230,9 +276,9 @@ def _rates(
     corpus: TraceCorpus, resolved: ResolvedRuns, counts: TaskCounts, ci_prob: float
 ) -> Rates:
     return Rates(
-        success_rate=success_rate(counts, ci_prob=ci_prob),
+        success_rate=_cautious(success_rate(counts, ci_prob=ci_prob), _doubt(counts, mixed=False)),
         same_tasks=success_rate(counts, estimand="same_tasks", ci_prob=ci_prob),
-        naive=naive_rate(counts, ci_prob=ci_prob),
+        naive=_cautious(naive_rate(counts, ci_prob=ci_prob), "ignores tasks: for comparison only"),
         bracket=resolved.bracket,
         n_doubtful=(resolved.n_faults, resolved.n_cut),
         by_policy=tuple(_policy_rows(corpus, resolved.policy, ci_prob)),
@@ -241,7 +287,8 @@ def _rates(
 
 def _policy_rows(corpus: TraceCorpus, chosen: Policy, ci_prob: float) -> Iterator[PolicyRow]:
     """Yield the rate under every way of counting that changes it, the chosen one marked."""
-    any_faults = resolve(corpus, Policy(faults="exclude")).n_excluded > 0
+    plain = resolve(corpus, Policy(faults="exclude"))
+    any_faults, any_cut = plain.n_excluded > 0, plain.n_cut > 0
     for faults in ("exclude", "failure") if any_faults else (chosen.faults,):
         resolved = resolve(corpus, Policy(limits="censor", faults=faults))
         cut = resolved.event == CENSORED
@@ -253,12 +300,21 @@ def _policy_rows(corpus: TraceCorpus, chosen: Policy, ci_prob: float) -> Iterato
             )
             words = "left out" if faults == "exclude" else "failures"
             yield PolicyRow(
-                name=f"limits {limits}" + (f", faults {words}" if any_faults else ""),
+                name=_counting(limits if any_cut else None, words if any_faults else None),
                 n_success=int(resolved.success[keep].sum()),
                 n_runs=counts.n_runs,
                 estimate=success_rate(counts, ci_prob=ci_prob),
                 chosen=limits == "failures" and faults == chosen.faults,
             )
+
+
+def _counting(limits: str | None, faults: str | None) -> str:
+    """Name a way of counting by what it does with cut runs and with faults, where there are any."""
+    parts = [
+        None if limits is None else f"cut runs are {limits}",
+        None if faults is None else f"faults and unscored are {faults}",
+    ]
+    return ", ".join(part for part in parts if part) or "every run counts"
 
 
 class _Attempts(Protocol):
@@ -384,30 +440,41 @@ def _curves(
 
 
 def _claims(
+    resolved: ResolvedRuns,
     counts: TaskCounts,
     attempts: Sequence[PassRow],
     curves: Incidence | None,
     chain: ChainFindings | None,
+    *,
+    mixed: bool,
 ) -> Iterator[Claim]:
     n_units = counts.n_units
     more = f"run at least {MIN_UNITS} tasks (there are {n_units})" if n_units < MIN_UNITS else None
     yield Claim(
         claim="rate",
         verdict=Verdict.INCONCLUSIVE if more else Verdict.ACCEPTED,
-        reasons=("counted, no model involved",)
+        reasons=("counted",)
         if more is None
         else (f"only {n_units} tasks or clusters to resample",),
         next=more,
     )
     within = [row.k for row in attempts if not row.is_beyond]
     single = within[-1] == 1
+    if single:
+        why = "one attempt per task: nothing is repeated"
+    elif mixed:
+        why = "attempts of different agents, models or limits are no repeats"
+    else:
+        why = f"unbiased for k = 1 .. {within[-1]}, attempts drawn without replacement"
     yield Claim(
         claim="attempts",
-        verdict=Verdict.INCONCLUSIVE if more or single else Verdict.ACCEPTED,
-        reasons=("one attempt per task: nothing is repeated",)
+        verdict=Verdict.INCONCLUSIVE if more or single or mixed else Verdict.ACCEPTED,
+        reasons=(why,),
+        next="repeat each task: 4 attempts or more"
         if single
-        else (f"unbiased for k = 1 .. {within[-1]}, attempts drawn without replacement",),
-        next="repeat each task: 4 attempts or more" if single else more,
+        else "assess each agent, model and limit on its own"
+        if mixed
+        else more,
     )
     yield Claim(
         claim="attempts_beyond",
@@ -422,12 +489,19 @@ def _claims(
             claim="horizon",
             verdict=Verdict.REJECTED,
             reasons=(f"no run is longer than {curves.horizon} steps",),
-            next="raise the step limit to learn what longer runs would give",
+            next="raise the step limit to learn what longer runs would give"
+            if resolved.n_cut
+            else None,
         )
 
 
 def _cautions(
-    resolved: ResolvedRuns, counts: TaskCounts, summary: CorpusSummary, curves: Incidence | None
+    resolved: ResolvedRuns,
+    counts: TaskCounts,
+    summary: CorpusSummary,
+    curves: Incidence | None,
+    *,
+    mixed: bool,
 ) -> Iterator[Caution]:
     n_units = counts.n_units
     if counts.max_attempts == 1:
@@ -461,6 +535,8 @@ def _cautions(
     limits = np.unique(resolved.step_limit)
     if limits.size > 1:
         yield Caution("SJ108", f"{limits.size} different step limits")
+    if mixed:
+        yield Caution("SJ113", "what is pooled here was run by different agents, models or limits")
     n_unknown = int((resolved.duration < 0).sum())
     if curves is None:
         yield Caution("SJ110", "the logs give no number of steps")

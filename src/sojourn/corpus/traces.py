@@ -97,7 +97,7 @@ class Group:
         return dict.fromkeys(DEFAULT_GROUPING) | {k: v or None for k, v in self.labels}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TraceCorpus:
     """Runs as columns.
 
@@ -168,6 +168,9 @@ class TraceCorpus:
 
     def __len__(self) -> int:
         return int(self.outcome.size)
+
+    def __repr__(self) -> str:
+        return f"<TraceCorpus of {len(self)} runs, {self.n_tasks} tasks, {self.steps.size} steps>"
 
     @property
     def n_tasks(self) -> int:

@@ -1,0 +1,22 @@
+"""Plurals and wrapped lines."""
+
+from __future__ import annotations
+
+from sojourn.tables import n_of, wrapped
+
+
+def test_nouns_follow_their_number() -> None:
+    assert [n_of(count, "run") for count in (0, 1, 2, 1234)] == [
+        "0 runs",
+        "1 run",
+        "2 runs",
+        "1,234 runs",
+    ]
+
+
+def test_long_lines_go_on_under_their_text_and_short_ones_stay() -> None:
+    line = "  " + "word " * 30
+    found = wrapped([line.rstrip(), "a  b", ""], width=40)
+    assert all(len(part) <= 40 for part in found)
+    assert found[1].startswith("      word")
+    assert found[-2:] == ["a  b", ""]
