@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,12 +14,17 @@ import jsonschema
 import pytest
 
 from builders import corpus_of
-from sojourn.assess import GroupedAssessment, assess_groups
+from sojourn.assess import GroupedAssessment, TraceAssessment, assess_groups
+from sojourn.assess.chain import StateRow
 from sojourn.corpus import CorpusBuilder
 from sojourn.data import example_path
+from sojourn.estimates import Verdict
 from sojourn.readers import read_traces
-from sojourn.records import Outcome, Trace
+from sojourn.records import Outcome, Step, Trace
 from sojourn.report import html_text, json_text, write_json, write_report
+from sojourn.report.chain import chain_sections
+from sojourn.report.figures import page_figures, shown_test
+from sojourn.report.sections import cards, claim_rows, overview_rows, sections
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "src/sojourn/report/schema.json").read_text(encoding="utf-8")
@@ -87,7 +93,123 @@ def test_page_shows_verdicts_before_figures_and_the_counted_numbers(
     assert text.index("What may be believed") < text.index("How often does it succeed?")
     for figure in ("0.420", "0.200", "0.720", "0.031", "50 tasks", "84 of 200"):
         assert figure in text
-    assert text.count('<svg role="img"') == 4
+    assert text.count('<svg role="img"') == 7
+
+
+def chained(claims: dict[str, Verdict]) -> TraceAssessment:
+    """Return an assessment of runs with steps whose chain has the given verdicts."""
+    builder = CorpusBuilder()
+    for task in range(24):
+        for attempt in range(2):
+            names = ["look", "edit", "look"][: 1 + (task + attempt) % 3]
+            builder.add(
+                Trace(
+                    task_id=str(task),
+                    task_repeat=attempt,
+                    outcome=Outcome.SUCCESS if task % 3 else Outcome.FAILURE,
+                    n_steps=len(names),
+                    steps=tuple(Step(name=name) for name in names),
+                )
+            )
+    (result,) = assess_groups(builder.build(), rng=0, n_resamples=99)
+    assert result.chain is not None
+    certificate = replace(
+        result.chain.certificate,
+        claims=tuple(
+            replace(claim, verdict=claims[claim.claim]) for claim in result.chain.certificate.claims
+        ),
+    )
+    return replace(result, chain=replace(result.chain, certificate=certificate))
+
+
+@pytest.mark.parametrize(
+    ("order", "timing", "shown"),
+    [
+        ("accepted", "accepted", True),
+        ("accepted", "rejected", False),
+        ("rejected", "accepted", False),
+        ("inconclusive", "accepted", True),
+        ("accepted", "inconclusive", True),
+    ],
+)
+def test_values_of_states_are_shown_as_far_as_both_claims_let_them(
+    order: str, timing: str, shown: bool
+) -> None:
+    result = chained({"order": Verdict(order), "timing": Verdict(timing)})
+    assert result.chain is not None
+    states = chain_sections(result, {})[1]
+    (table,) = states.tables
+    assert ("P(success) from here" in table.header) == shown
+    if shown:
+        doubtful = "inconclusive" in (order, timing)
+        assert all(str(row[-1]).endswith("?") == doubtful for row in table.rows)
+
+
+def test_states_are_counted_and_shares_of_failed_runs_too() -> None:
+    result = chained({"order": Verdict.ACCEPTED, "timing": Verdict.ACCEPTED})
+    assert result.chain is not None
+    rows: tuple[StateRow, ...] = result.chain.rows
+    table = chain_sections(result, {})[1].tables[0]
+    # 48 runs; every third has one, two or three steps, the second of them an edit.
+    assert [row[:2] for row in table.rows] == [("look", "1.33"), ("edit", "0.67")]
+    failed = sum(row.n_failure for row in rows)
+    assert failed == 16
+    assert [row[5] for row in table.rows] == [f"{row.n_failure / failed:.0%}" for row in rows]
+
+
+def test_runs_of_one_step_have_no_test_no_graph_and_no_p_value() -> None:
+    (result,) = assess_groups(corpus_of(["s", "f"] * 12, n_steps=1), rng=0, n_resamples=99)
+    figures = page_figures(result)
+    assert not {"fit", "test", "chain"} & set(figures)
+    assert shown_test(result) is None
+    fit, _ = chain_sections(result, figures)
+    assert fit.tables == ()
+    assert "No run has more than one step" in fit.paragraphs[0]
+
+
+def test_where_nothing_moves_there_is_a_dash_for_p() -> None:
+    (result,) = assess_groups(corpus_of(["s"] * 24, n_steps=4), rng=0, n_resamples=99)
+    assert result.chain is not None
+    assert result.chain.certificate.pooled is not None
+    assert result.chain.certificate.pooled.movable_steps == 0
+    fit, _ = chain_sections(result, page_figures(result))
+    tests = next(table for table in fit.tables if table.header[0] == "statistic")
+    assert all(set(row[1:]) == {"-"} for row in tests.rows[:-1])
+    assert set(tests.rows[-1][1:]) == {"0%"}
+
+
+def test_curve_rows_are_round_and_hold_the_supported_step(example: GroupedAssessment) -> None:
+    (result,) = example
+    assert result.curves is not None
+    section = next(s for s in sections(result, with_figures=False) if "more steps" in s.question)
+    steps = [row[0] for row in section.tables[0].rows]
+    assert len(steps) <= 14
+    assert {result.curves.supported_to, result.curves.horizon, 10, 20} <= set(steps)
+
+
+def test_steps_at_which_nothing_happens_are_left_out() -> None:
+    (result,) = assess_groups(corpus_of(["s"] * 4, n_steps=1), rng=0, n_resamples=99)
+    section = next(s for s in sections(result, with_figures=False) if "more steps" in s.question)
+    assert len(section.tables[0].rows) == 1
+
+
+def test_median_steps_are_whole_and_the_pooled_claim_is_spelt_out(
+    example: GroupedAssessment,
+) -> None:
+    (result,) = example
+    found = {card.name: card for card in cards(result)}
+    assert re.fullmatch(r"\d+", found["Median steps to finish"].value)
+    assert "the pooled rate would claim 0.031 (0.420^4)" in found["All of 4 attempts (pass^4)"].note
+
+
+def test_claims_have_plain_names_and_the_horizon_is_not_claimed(
+    example: GroupedAssessment,
+) -> None:
+    (result,) = example
+    rows = {row[0].code: row for row in claim_rows(result).rows}  # type: ignore[attr-defined]
+    assert rows["rate"][0].text == "success rate"  # type: ignore[attr-defined]
+    assert rows["horizon"][1].text == "not claimed"  # type: ignore[attr-defined]
+    assert "unclaimed" in html_text(example)
 
 
 def test_page_is_the_same_for_the_same_result(example: GroupedAssessment) -> None:
@@ -122,6 +244,12 @@ def test_several_groups_stand_on_one_page_and_in_one_json() -> None:
     text = html_text(result)
     structure_of(text)
     assert "2 groups" in text
+    for number in range(2):
+        assert f'<a href="#group-{number}">' in text
+        assert f'id="group-{number}"' in text
+    overview = overview_rows(list(result))
+    assert overview.header == ("group", "success rate", "verdict", "runs", "left out", "tasks")
+    assert overview.rows[0][3:] == ("4", "0", "4")
     document = json.loads(json_text(result))
     assert document["kind"] == "groups"
     assert [group["group"]["model"] for group in document["groups"]] == ["first", "second"]

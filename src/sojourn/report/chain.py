@@ -8,7 +8,7 @@ from sojourn.assess import TraceAssessment
 from sojourn.assess.certify import Certificate
 from sojourn.assess.chain import ChainFindings
 from sojourn.assess.figures import STATISTICS
-from sojourn.estimates import Status, Verdict
+from sojourn.estimates import Estimate, Status, Verdict
 from sojourn.process._exact_result import ExactTest
 from sojourn.report.parts import Figure, Rows, Section, estimate_cell, only
 from sojourn.tables import clean, p_text
@@ -24,20 +24,37 @@ def chain_sections(result: TraceAssessment, figures: dict[str, Figure]) -> list[
 
 
 def _fit_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section:
+    question = "Is a Markov chain a fair model of these runs?"
+    if chain.fit.horizon <= 1:
+        return Section(
+            question=question,
+            paragraphs=[
+                "No run has more than one step: there is no order of steps to model, and a chain "
+                "says no more than the success rate does."
+            ],
+        )
     certificate = chain.certificate
     names = ", ".join(clean(name) for name in chain.states.state_names)
-    paragraphs = [
-        f"{chain.states.n_states} states from {chain.states.mode}: {names}.",
-        f"P(success ever), which no run shows: {estimate_cell(chain.success_ever())}"
-        + "".join(f"; {reason}" for reason in chain.success_ever().reasons)
-        + ".",
-    ]
     return Section(
-        question="Is a Markov chain a fair model of these runs?",
-        paragraphs=paragraphs,
+        question=question,
+        paragraphs=[
+            f"{chain.states.n_states} states from {chain.states.mode}: {names}.",
+            _ever(chain.success_ever()),
+        ],
         figures=[*only(figures, "fit"), *only(figures, "test")],
         tables=list(_evidence_tables(certificate)),
         notes=[*certificate.notes, *_conditions(certificate)],
+    )
+
+
+def _ever(ever: Estimate) -> str:
+    """Say what runs without any limit would come to, or why that is not said."""
+    why = "; ".join(ever.reasons)
+    if ever.value is None:
+        return f"How many runs would succeed if none were ever stopped is not given: {why}."
+    return (
+        "If no run were ever stopped, the chain expects this share to succeed: "
+        f"{estimate_cell(ever)}. No run shows it; {why}."
     )
 
 
@@ -83,18 +100,36 @@ def _evidence_tables(certificate: Certificate) -> Iterator[Rows]:
 def _test_table(tests: list[ExactTest]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for family in ("order", "timing"):
-        rows.append((f"{family}, joint", *(p_text(getattr(test, f"p_{family}")) for test in tests)))
+        joint = (
+            p_text(getattr(test, f"p_{family}") if test.movable_steps > 0 else None)
+            for test in tests
+        )
+        rows.append((f"{family}, joint", *joint))
         names = dict.fromkeys(s.name for t in tests for s in t.statistics if s.family == family)
         for name in names:
-            found = [{s.name: s.p_value for s in test.statistics}.get(name) for test in tests]
-            rows.append((f"  {STATISTICS.get(name, name)}", *(p_text(p) for p in found)))
-    rows.append(("steps that can move", *(f"{test.movable_steps:.0%}" for test in tests)))
+            rows.append(
+                (STATISTICS.get(name, name), *(p_text(_own_p(test, name)) for test in tests))
+            )
+    rows.append(("steps that can move", *(_share(test.movable_steps) for test in tests)))
     header = tuple("within tasks" if test.within_tasks else "pooled" for test in tests)
     return Rows(
-        caption=f"Exact conditional test, p-values of {tests[0].n_draws} draws.",
+        caption=f"Exact conditional test, p-values of {tests[0].n_draws} draws; - where nothing "
+        "can move, so that nothing was tested.",
         header=("statistic", *header),
         rows=rows,
     )
+
+
+def _own_p(test: ExactTest, name: str) -> float | None:
+    """Return the p-value of one statistic; None where all draws are alike: p = 1 is no pass."""
+    for statistic in test.statistics:
+        if statistic.name == name and test.movable_steps > 0 and statistic.n_distinct > 1:
+            return statistic.p_value
+    return None
+
+
+def _share(share: float) -> str:
+    return "under 1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def _conditions(certificate: Certificate) -> list[str]:
@@ -105,31 +140,56 @@ def _conditions(certificate: Certificate) -> list[str]:
 
 
 def _states_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section:
-    order = {claim.claim: claim.verdict for claim in chain.certificate.claims}["order"]
-    with_values = order is not Verdict.REJECTED
+    verdicts = {claim.claim: claim.verdict for claim in chain.certificate.claims}
+    model = (verdicts["order"], verdicts["timing"])
+    with_values = Verdict.REJECTED not in model
+    mark = "\N{NO-BREAK SPACE}?" if Verdict.INCONCLUSIVE in model else ""
+    counts = chain.fit.counts
+    n_failed = int(counts.table[:, counts.n_states + 1].sum())
     table = Rows(
-        caption="Where runs go and where they end. Visits are the chain's expectation of one run.",
-        header=("state", "steps", "visits", "then success", "then failure", "then cut")
+        caption=f'Counted in {counts.n_runs:,} runs. "Then": runs that succeeded, failed or were '
+        "cut right after a step in this state.",
+        header=(
+            "state",
+            "steps a run",
+            "then success",
+            "then failure",
+            "then cut",
+            "share of failed runs",
+        )
         + (("P(success) from here",) if with_values else ()),
         rows=[
             (
                 clean(row.name),
-                f"{row.n_steps:,}",
-                "-" if row.visits is None else f"{row.visits:.2f}",
+                f"{row.n_steps / counts.n_runs:.2f}",
                 row.n_success,
                 row.n_failure,
                 row.n_cut,
+                f"{row.n_failure / n_failed:.0%}" if n_failed else "-",
             )
-            + ((_number(row.value),) if with_values else ())
+            + (
+                (_number(row.value) + (mark if row.value is not None else ""),)
+                if with_values
+                else ()
+            )
             for row in chain.rows
         ],
     )
     notes = []
-    if not with_values:
-        notes.append(
-            "P(success) from each state is withheld: the order claim is rejected, so the state "
-            "alone does not tell what comes next."
+    if with_values:
+        notes.append("P(success) from here is the chain's, without an interval.")
+    else:
+        wrong = " and ".join(
+            name for name in ("order", "timing") if verdicts[name] is Verdict.REJECTED
         )
+        notes.append(
+            f"P(success) from each state is withheld: of the claims on the chain, {wrong} is "
+            "rejected, so the state alone does not tell what comes next."
+        )
+        if "chain" in figures:
+            notes.append(
+                "The graph shows how often which state follows which, not how runs come out."
+            )
     ever = chain.intervals.success_ever
     if ever.status is Status.WITHHELD:
         notes += [f"{reason}." for reason in ever.reasons]
@@ -137,6 +197,11 @@ def _states_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section
         notes.append(f"{chain.n_left_out} runs whose steps were not logged are left out here.")
     return Section(
         question="Where do runs get lost?",
+        paragraphs=[
+            "For each state: how many steps of a run are spent in it, how the runs came out that "
+            "ended there, and which share of all failed runs that is. Where a run ends need not "
+            "be where it went wrong."
+        ],
         figures=only(figures, "chain"),
         tables=[table],
         notes=notes,

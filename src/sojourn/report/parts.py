@@ -8,12 +8,34 @@ from typing import Any
 
 from sojourn.estimates import Estimate, Status
 
-__all__ = ["Figure", "Rows", "Section", "estimate_cell", "only"]
+__all__ = ["Cell", "Figure", "Rows", "Section", "estimate_cell", "only"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A cell with more than its text.
+
+    Attributes
+    ----------
+    text : str
+        What stands there.
+    code : str
+        The name that files and commands use for it, shown small after the text.
+    href : str
+        Where on the page it leads; only an anchor of ours.
+    mark : str
+        The class of a verdict, for its colour.
+    """
+
+    text: str
+    code: str = ""
+    href: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A table: `left` columns are words, the others numbers."""
+    """A table: `left` columns are words, the others numbers; cells are texts or `Cell`."""
 
     caption: str
     header: tuple[str, ...]
@@ -46,8 +68,10 @@ def estimate_cell(estimate: Estimate | None, digits: int = 3) -> str:
         return "-"
     text = f"{estimate.value:.{digits}f}"
     if estimate.interval is not None:
-        text += f" [{estimate.interval.low:.{digits}f}, {estimate.interval.high:.{digits}f}]"
-    return text if estimate.status is Status.SUPPORTED else f"{text} ?"
+        # No break inside the interval: on a narrow screen it goes under the figure, whole.
+        low, high = estimate.interval.low, estimate.interval.high
+        text += f" [{low:.{digits}f},\N{NO-BREAK SPACE}{high:.{digits}f}]"
+    return text if estimate.status is Status.SUPPORTED else f"{text}\N{NO-BREAK SPACE}?"
 
 
 def only(figures: dict[str, Figure], name: str) -> list[Figure]:

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sojourn.assess import TraceAssessment
-from sojourn.assess.figures import available_figures, draw
 from sojourn.assess.results import PassRow
-from sojourn.estimates import Estimate, Status
-from sojourn.plots import styled, to_svg
+from sojourn.estimates import Claim, Estimate, Status
 from sojourn.report.chain import chain_sections
-from sojourn.report.parts import Figure, Rows, Section, estimate_cell, only
-from sojourn.tables import clean
+from sojourn.report.figures import page_figures
+from sojourn.report.parts import Cell, Figure, Rows, Section, estimate_cell, only
+from sojourn.tables import clean, round_steps
 
-__all__ = ["Card", "cards", "claim_rows", "clean_deep", "sections"]
+if TYPE_CHECKING:
+    from sojourn.process.incidence import Incidence
+
+__all__ = ["Card", "cards", "claim_rows", "clean_deep", "overview_rows", "sections"]
 
 _N_CURVE_ROWS = 14
+_CLAIMS = {
+    "rate": "success rate",
+    "attempts": "k attempts at the same task",
+    "attempts_beyond": "more attempts than were made",
+    "order": "one step of memory is enough",
+    "timing": "the chain's curves are right within the margin",
+    "horizon": "beyond the longest run",
+}
 _MAX_SKIPPED_ROWS = 50
 
 
@@ -47,15 +58,17 @@ def cards(result: TraceAssessment) -> list[Card]:
     within = [row for row in result.attempts if not row.is_beyond]
     if within[-1].k > 1:
         last = within[-1]
-        note = f"the rate to the {last.k} would claim {last.pooled_all:.3f}"
+        note = f"the pooled rate would claim {last.pooled_all:.3f} ({rate.value:.3f}^{last.k})"
         found.append(_card(f"All of {last.k} attempts (pass^{last.k})", last.all_succeed, note))
         note = f"the pooled rate would claim {last.pooled_any:.3f}"
         found.append(_card(f"At least one of {last.k} (pass@{last.k})", last.any_succeeds, note))
     curves = result.curves
     if curves is not None:
-        time = curves.median if curves.median.value is not None else curves.restricted_mean
-        name = "Median steps to finish" if time is curves.median else "Mean steps to finish"
-        found.append(_card(name, time, "success or failure, whichever ends the run", digits=1))
+        note = "success or failure, whichever ends the run"
+        if curves.median.value is not None:
+            found.append(_card("Median steps to finish", curves.median, note, digits=0))
+        else:
+            found.append(_card("Mean steps to finish", curves.restricted_mean, note, digits=1))
     return found
 
 
@@ -79,16 +92,57 @@ def claim_rows(result: TraceAssessment) -> Rows:
         caption="Claim by claim: accepted figures may be used, inconclusive ones with the caution.",
         header=("claim", "verdict", "why", "what to do next"),
         rows=[
-            (claim.claim, str(claim.verdict), "; ".join(claim.reasons), claim.next or "")
+            (
+                Cell(text=_CLAIMS.get(claim.claim, claim.claim), code=claim.claim),
+                _verdict(claim),
+                "; ".join(claim.reasons),
+                claim.next or "",
+            )
             for claim in result.claims
         ],
         left=4,
     )
 
 
+def _verdict(claim: Claim) -> Cell:
+    # Nobody claims what lies beyond the longest run: that is no test that failed.
+    if claim.claim == "horizon":
+        return Cell(text="not claimed", mark="unclaimed")
+    return Cell(text=str(claim.verdict), mark=str(claim.verdict))
+
+
+def overview_rows(groups: Sequence[TraceAssessment]) -> Rows:
+    """Return one row a group, each leading to its part of the page."""
+    repeated = any(_last(result).k > 1 for result in groups)
+    rows: list[tuple[object, ...]] = []
+    for number, result in enumerate(groups):
+        corpus, last = result.corpus, _last(result)
+        row = [
+            Cell(text=clean(result.group), href=f"#group-{number}"),
+            estimate_cell(result.rates.success_rate),
+            *(_verdict(claim) for claim in result.claims if claim.claim == "rate"),
+            f"{corpus.n_counted:,}",
+            f"{corpus.n_traces - corpus.n_counted:,}",
+            f"{corpus.n_tasks:,}",
+        ]
+        if repeated:
+            row.append(f"{last.k}: {estimate_cell(last.all_succeed)}" if last.k > 1 else "-")
+        rows.append(tuple(row))
+    return Rows(
+        caption="One row a group (task set, agent, model).",
+        header=("group", "success rate", "verdict", "runs", "left out", "tasks")
+        + (("k: all of k attempts",) if repeated else ()),
+        rows=rows,
+    )
+
+
+def _last(result: TraceAssessment) -> PassRow:
+    return [row for row in result.attempts if not row.is_beyond][-1]
+
+
 def sections(result: TraceAssessment, *, with_figures: bool) -> list[Section]:
     """Return the sections of a group in the order of a user's questions."""
-    figures = _figures(result) if with_figures else {}
+    figures = page_figures(result) if with_figures else {}
     found = [
         _rate_section(result),
         _attempt_section(result, figures),
@@ -98,34 +152,6 @@ def sections(result: TraceAssessment, *, with_figures: bool) -> list[Section]:
         _corpus_section(result, figures),
     ]
     return [section for section in found if section is not None]
-
-
-_CAPTIONS = {
-    "success_within": "Share of runs that have succeeded, and that have failed, within d steps; "
-    "bands cover each point with the stated probability. Dotted: too few tasks remain.",
-    "attempts": "pass@k and pass^k with intervals; dotted, what the pooled success rate alone "
-    "would claim.",
-    "tasks": "How many tasks had 0, 1, ... successes, beside the fitted law and the law if all "
-    "tasks were alike.",
-    "fit": "Observed curves (steps) and the chain's (dashed) with simultaneous bands; the chain is "
-    "off by less than the stated bound with 95 % confidence.",
-    "test": "What the statistics of the exact test look like if runs are a first-order chain "
-    "(grey), and what was observed.",
-    "chain": "The fitted chain: circles by expected visits, arrows by the flow along them (under "
-    "2 % of the widest left out).",
-    "lengths": "Lengths of runs by outcome and by how they ended.",
-}
-
-
-def _figures(result: TraceAssessment) -> dict[str, Figure]:
-    from markupsafe import Markup
-
-    drawn = {}
-    for name in available_figures(result):
-        with styled():
-            svg = to_svg(draw(result, name), description=_CAPTIONS[name])
-        drawn[name] = Figure(svg=Markup(svg), caption=_CAPTIONS[name])
-    return drawn
 
 
 def _rate_section(result: TraceAssessment) -> Section:
@@ -250,22 +276,10 @@ def _curve_section(result: TraceAssessment, figures: dict[str, Figure]) -> Secti
     curves = result.curves
     if curves is None:
         return Section(question=question, paragraphs=["The logs give no number of steps."])
-    ended = curves.success.value + curves.failure.value
-    first = int(np.argmax(ended > 0)) if (ended > 0).any() else 0
-    steps = np.unique(np.linspace(first, curves.horizon, _N_CURVE_ROWS).round().astype(int))
     points = Rows(
         caption="Share of runs within d steps; ? where fewer than ten tasks are left.",
         header=("d", "success", "failure", "still going", "tasks left"),
-        rows=[
-            (
-                int(d),
-                estimate_cell(curves.point(int(d))),
-                estimate_cell(curves.point(int(d), outcome="failure")),
-                f"{curves.still_running[d]:.3f}",
-                int(curves.units_at_risk[d]),
-            )
-            for d in steps
-        ],
+        rows=_curve_rows(curves),
         left=0,
     )
     times = Rows(
@@ -293,6 +307,7 @@ def _curve_section(result: TraceAssessment, figures: dict[str, Figure]) -> Secti
         f"Supported to step {curves.supported_to}. Nothing is known beyond the longest run "
         f"({curves.horizon} steps), and the curves hold for the budget that was run.",
         *(f"{reason}." for reason in curves.reasons),
+        *_missing_times(curves),
     ]
     return Section(
         question=question,
@@ -300,6 +315,42 @@ def _curve_section(result: TraceAssessment, figures: dict[str, Figure]) -> Secti
         tables=[points, times],
         notes=notes,
     )
+
+
+def _curve_rows(curves: Incidence) -> list[tuple[object, ...]]:
+    """Return the curves at round steps, rows left out that repeat the one above."""
+    ended = curves.success.value + curves.failure.value
+    first = int(np.argmax(ended > 0)) if (ended > 0).any() else min(1, curves.horizon)
+    steps = {*round_steps(first, curves.horizon, _N_CURVE_ROWS - 1)}
+    if first <= curves.supported_to:
+        steps.add(curves.supported_to)
+    rows: list[tuple[object, ...]] = []
+    for d in sorted(steps):
+        row = (
+            d,
+            estimate_cell(curves.point(d)),
+            estimate_cell(curves.point(d, outcome="failure")),
+            f"{curves.still_running[d]:.3f}",
+            int(curves.units_at_risk[d]),
+        )
+        if not rows or row[1:] != rows[-1][1:] or d in (curves.supported_to, curves.horizon):
+            rows.append(row)
+    return rows
+
+
+def _missing_times(curves: Incidence) -> list[str]:
+    """Say why a time to finish is not given."""
+    given = curves.given_success
+    return [
+        f"{name} is not given: {'; '.join(time.reasons)}."
+        for name, time in (
+            ("The median", curves.median),
+            ("The step by which 90 % have finished", curves.p90),
+            ("The median given success", given.median),
+            ("The step by which 90 % of successes have finished", given.p90),
+        )
+        if time.value is None
+    ]
 
 
 def _corpus_section(result: TraceAssessment, figures: dict[str, Figure]) -> Section:
