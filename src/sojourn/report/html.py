@@ -10,7 +10,7 @@ import os
 import platform
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -19,11 +19,15 @@ import numpy as np
 import sojourn
 from sojourn._files import write_text
 from sojourn.assess import GroupedAssessment, TraceAssessment
+from sojourn.assess.session_results import GroupedSessionAssessment, SessionAssessment
+from sojourn.report import sessions as of_sessions
 from sojourn.report.parts import Rows, Section
 from sojourn.report.sections import cards, claim_rows, clean_deep, overview_rows, sections
 from sojourn.tables import clean
 
 __all__ = ["html_text", "write_report"]
+
+Result = TraceAssessment | GroupedAssessment | SessionAssessment | GroupedSessionAssessment
 
 # Figures weigh about 40 kB each; a page of more groups than this keeps its tables only.
 _MAX_FIGURE_GROUPS = 24
@@ -44,16 +48,18 @@ class _GroupView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PageView:
     title: str
-    version: str
-    style: Any
     groups: list[_GroupView]
     overview: Rows
-    command: str
-    versions: str = field(default="")
+    version: str = sojourn.__version__
+    style: Any = ""
+    command: str = ""
+    versions: str = ""
+    subject: str = "reliability of agent runs"
+    methods: str = "methods.html"
 
 
 def write_report(
-    result: TraceAssessment | GroupedAssessment,
+    result: Result,
     path: str | os.PathLike[str],
     *,
     command: Sequence[str] = (),
@@ -62,7 +68,7 @@ def write_report(
 
     Parameters
     ----------
-    result : TraceAssessment or GroupedAssessment
+    result : TraceAssessment, SessionAssessment, or a grouped one of either kind
         What to show.
     path : path-like
         The file; its folder must exist.
@@ -72,7 +78,7 @@ def write_report(
     write_text(path, html_text(result, command=command))
 
 
-def html_text(result: TraceAssessment | GroupedAssessment, *, command: Sequence[str] = ()) -> str:
+def html_text(result: Result, *, command: Sequence[str] = ()) -> str:
     """Return a result as the text of an HTML page; see `write_report`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -85,21 +91,56 @@ def html_text(result: TraceAssessment | GroupedAssessment, *, command: Sequence[
         lstrip_blocks=True,
     )
     environment.globals["table"] = environment.get_template("table.html").module.table  # type: ignore[attr-defined]
+    page = _session_page(result) if isinstance(result, _OF_SESSIONS) else _trace_page(result)
+    style = files("sojourn.report").joinpath("templates/page.css").read_text(encoding="utf-8")
+    page = replace(
+        page,
+        style=Markup(style),
+        command=shlex.join(clean(word, limit=500) for word in command) or "from Python",
+    )
+    return environment.get_template("page.html").render(page=page)
+
+
+_OF_SESSIONS = (SessionAssessment, GroupedSessionAssessment)
+
+
+def _trace_page(result: TraceAssessment | GroupedAssessment) -> _PageView:
     groups = list(result) if isinstance(result, GroupedAssessment) else [result]
     with_figures = len(groups) <= _MAX_FIGURE_GROUPS
-    style = files("sojourn.report").joinpath("templates/page.css").read_text(encoding="utf-8")
-    page = _PageView(
+    return _PageView(
         title=_title(groups),
-        version=sojourn.__version__,
-        style=Markup(style),
         groups=[
             _view(group, number, with_figures=with_figures) for number, group in enumerate(groups)
         ],
         overview=overview_rows(groups),
-        command=shlex.join(clean(word, limit=500) for word in command) or "from Python",
         versions=", ".join(_versions(groups[0])),
     )
-    return environment.get_template("page.html").render(page=page)
+
+
+def _session_page(result: SessionAssessment | GroupedSessionAssessment) -> _PageView:
+    groups = list(result) if isinstance(result, GroupedSessionAssessment) else [result]
+    with_figures = sum(len(group.domains) for group in groups) <= _MAX_FIGURE_GROUPS
+    one = clean(groups[0].group)
+    return _PageView(
+        title=one if len(groups) == 1 else f"{len(groups)} groups of sessions",
+        groups=[
+            _GroupView(
+                id=f"group-{number}",
+                name=clean(group.group),
+                lede=of_sessions.lede(group),
+                policy=of_sessions.policy_line(group),
+                cards=of_sessions.cards(group),
+                claims=of_sessions.claim_rows(group),
+                cautions=[clean_deep(caution.to_dict()) for caution in group.cautions],
+                sections=of_sessions.sections(group, with_figures=with_figures),
+            )
+            for number, group in enumerate(groups)
+        ],
+        overview=of_sessions.overview(groups),
+        versions=", ".join(_software(groups[0].seed)),
+        subject="reliability over the tasks of sessions",
+        methods="session_methods.html",
+    )
 
 
 def _title(groups: Sequence[TraceAssessment]) -> str:
@@ -125,8 +166,12 @@ def _view(result: TraceAssessment, number: int, *, with_figures: bool) -> _Group
 
 
 def _versions(result: TraceAssessment) -> Iterator[str]:
+    yield from _software(result.seed)
+    yield f"{result.n_resamples} bootstrap replicates"
+
+
+def _software(seed: int | None) -> Iterator[str]:
     yield f"Sojourn {sojourn.__version__}"
     yield f"Python {platform.python_version()}"
     yield f"NumPy {np.__version__}"
-    yield f"seed {'of the caller' if result.seed is None else result.seed}"
-    yield f"{result.n_resamples} bootstrap replicates"
+    yield f"seed {'of the caller' if seed is None else seed}"
