@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,7 @@ Format = Annotated[
 ]
 Columns = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="OURS=THEIRS", help="For tables: our field, their column."),
+    typer.Option("--map", metavar="OURS=THEIRS", help="For rows: our field, their column."),
 ]
 Scorer = Annotated[
     str | None,
@@ -93,16 +94,18 @@ def read_corpus(
     from sojourn.readers import read_traces
 
     check_format(format)
+    options = read_options(columns, scorer)
     verdicts = None
     if outcomes is not None:
         from sojourn.readers.outcomes import join_outcomes, read_outcomes
 
-        verdicts = read_outcomes(outcomes)
+        verdicts = read_outcomes(outcomes, columns=options.columns)
+        options = replace(options, verdicts_elsewhere=True, optional=verdicts.mapped)
     with as_files(paths) as files, Progress(quiet=quiet) as progress:
         corpus = read_traces(
             *files,
             format=format,
-            options=read_options(columns, scorer),
+            options=options,
             strict=strict,
             progress=lambda path, n: progress.say(f"reading {path.name}: {n} runs"),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -172,8 +172,14 @@ class Plans:
     """The plan of each set of keys, made when it is first met; and the count of unused keys."""
 
     def __init__(
-        self, source: str, mapping: Mapping[str, str], fields: Sequence[str] = FIELDS
+        self,
+        source: str,
+        mapping: Mapping[str, str],
+        fields: Sequence[str] = FIELDS,
+        *,
+        optional: Collection[str] = (),
     ) -> None:
+        self._optional = optional
         self._source = source
         self._fields = fields
         self._mapping = mapping
@@ -199,7 +205,7 @@ class Plans:
             columns = column_of(names, present, source="", fields=self._fields)
         except ReaderError as error:
             return Plan(names, {}, str(error))
-        for name in self._mapping.keys() - present.keys():
+        for name in self._mapping.keys() - present.keys() - set(self._optional):
             columns.pop(name, None)
         if len(self._met) < _MAX_PLANS:
             self._met.update(dict.fromkeys(names))
@@ -208,6 +214,8 @@ class Plans:
     def check_mapped(self) -> None:
         """Raise ReaderError if a key that the user named has not been met so far."""
         for name, key in self._mapping.items():
+            if name in self._optional:
+                continue
             if self._met and key not in self._met and len(self._met) < _MAX_PLANS:
                 raise ReaderError(
                     f"{self._source}: --map {name}={key}: there is no such key; "

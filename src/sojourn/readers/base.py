@@ -73,11 +73,26 @@ class ReadOptions:
         For logs with several verdicts a run: which one counts.
     verdicts_elsewhere : bool
         Whether rows without a verdict are runs, since a second file holds the verdicts.
+    optional : frozenset of str
+        Fields of `columns` whose column need not be there, since a second file has it.
     """
+
+    def without_optional(self, names: Iterable[str], *, folded: bool = False) -> dict[str, str]:
+        """Return `columns` but for optional ones that are not among `names`."""
+        there = set(names)
+        plain = {name.strip().casefold() for name in there} if folded else there
+        return {
+            ours: theirs
+            for ours, theirs in self.columns.items()
+            if ours not in self.optional
+            or theirs in there
+            or (folded and theirs.strip().casefold() in plain)
+        }
 
     columns: Mapping[str, str] = field(default_factory=dict)
     scorer: str | None = None
     verdicts_elsewhere: bool = False
+    optional: frozenset[str] = frozenset()
 
 
 @runtime_checkable
@@ -186,7 +201,7 @@ def load_reader(name: str) -> Reader:
 
 
 def find_sources(
-    path: Path, *, format: str | None = None
+    path: Path, *, format: str | None = None, loosely: bool = False
 ) -> Iterator[Source | Skipped]:  # `format` is the command's word
     """Yield the sources below a path with their readers, and what nobody claims.
 
@@ -196,6 +211,9 @@ def find_sources(
         A file or a folder; links inside a folder are not followed, but counted.
     format : str, optional
         Force this reader.
+    loosely : bool
+        Whether a file that is named, and that nobody claims, may be rows of ours without a
+        verdict.
 
     Raises
     ------
@@ -208,14 +226,14 @@ def find_sources(
         raise ReaderError(f"{path}: no such file or folder")
     readers = [load_reader(name) for name in ([format] if format else reader_names())]
     if path.is_file():
-        yield _claimed_file(path, readers, forced=format is not None)
+        yield _claimed_file(path, readers, forced=format is not None, loosely=loosely)
     elif path.is_dir():
         yield from _walk(path, readers)
     else:
         raise ReaderError(f"{path}: neither a file nor a folder")
 
 
-def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool) -> Source:
+def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool, loosely: bool) -> Source:
     try:
         head = read_head(path)
     except OSError as error:
@@ -225,6 +243,9 @@ def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool) -> Sou
     if forced:
         return Source(path, readers[0])
     reader = _claimant(path, head, readers)
+    if reader is None and loosely:
+        accepting = [r for r in readers if getattr(r, "accepts_unjudged", _never)(path, head)]
+        reader = accepting[0] if len(accepting) == 1 else None
     if reader is None:
         tried = ", ".join(reader.name for reader in readers)
         raise UnknownFormatError(
@@ -232,6 +253,10 @@ def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool) -> Sou
             "name one with --format, or write our JSON lines or a CSV"
         )
     return Source(path, reader)
+
+
+def _never(source: Path, head: bytes) -> bool:
+    return False
 
 
 def _claimant(path: Path, head: bytes, readers: Sequence[Reader]) -> Reader | None:
@@ -368,7 +393,7 @@ def read_traces(
     files = _Files()
     for name in paths:
         path = Path(name)
-        for source in find_sources(path, format=format):
+        for source in find_sources(path, format=format, loosely=options.verdicts_elsewhere):
             if isinstance(source, Skipped):
                 skip(builder, source, strict=strict)
                 continue

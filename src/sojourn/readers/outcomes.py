@@ -25,6 +25,7 @@ from sojourn.readers._json import BadRecordError, decode, open_buffer, read_head
 from sojourn.readers._rows import verdict_of_word
 from sojourn.readers._swebench import Finding, is_run_report, run_findings
 from sojourn.readers.base import Reader, ReadOptions, load_reader
+from sojourn.readers.table import column_names
 from sojourn.records import End, Outcome, Skipped, Trace
 
 __all__ = ["Outcomes", "join_outcomes", "read_outcomes"]
@@ -52,10 +53,13 @@ class Outcomes:
         One row a verdict: its task, whatever else names the run, the outcome and the score. The
         attempt stands in `position`, so that two verdicts on one attempt are both kept. The end is
         ``infra_error`` where the file blames the infrastructure, and else of no account.
+    mapped : frozenset of str
+        Those of our fields whose column was named and stands in the file.
     """
 
     source: str
     verdicts: TraceCorpus
+    mapped: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.verdicts)
@@ -70,7 +74,9 @@ class _Report(msgspec.Struct):
     infra_failure: bool = False
 
 
-def read_outcomes(path: str | os.PathLike[str]) -> Outcomes:
+def read_outcomes(
+    path: str | os.PathLike[str], *, columns: Mapping[str, str] | None = None
+) -> Outcomes:
     """Read verdicts from a file.
 
     Parameters
@@ -81,6 +87,9 @@ def read_outcomes(path: str | os.PathLike[str]) -> Outcomes:
         ``unscored``); or JSON lines, CSV or Parquet with a task (``task_id``, ``instance_id``,
         ``id``) and a verdict (``outcome``, ``success``, ``resolved``) a row, and optionally
         ``task_repeat``, ``task_set``, ``agent``, ``model``, ``job_id``, ``score``.
+    columns : mapping of str to str, optional
+        For rows: our field -> the column that holds it; one that is not there is left to the
+        file of the runs.
 
     Returns
     -------
@@ -99,27 +108,41 @@ def read_outcomes(path: str | os.PathLike[str]) -> Outcomes:
         head = read_head(path)
         if not head.strip():
             raise EmptySourceError(f"{path}: the file is empty")
-        verdicts = _read(path, head)
+        mapping = _there(path, head, columns or {})
+        verdicts = _read(path, head, mapping)
     except BadRecordError as error:
         raise ReaderError(f"{path}: {error}") from None
     except OSError as error:
         raise ReaderError(f"{path}: {error.strerror or error}") from None
     if not len(verdicts):
         raise EmptySourceError(f"{path}: there is no verdict in it")
-    return Outcomes(source=str(path), verdicts=verdicts)
+    return Outcomes(source=str(path), verdicts=verdicts, mapped=frozenset(mapping))
 
 
-def _read(path: Path, head: bytes) -> TraceCorpus:
+def _there(path: Path, head: bytes, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the named columns that stand in the file."""
+    names = column_names(path, head) if not sniff(head).kind else frozenset[str]()
+    return {
+        ours: theirs
+        for ours, theirs in columns.items()
+        if theirs in sniff(head).keys or theirs.strip().casefold() in names
+    }
+
+
+def _read(path: Path, head: bytes, mapping: Mapping[str, str]) -> TraceCorpus:
     if is_run_report(head):
         return _corpus(run_findings(open_buffer(path)))
     for name in _ROW_FORMATS:
         reader = load_reader(name)
         if reader.claims(path, head):
-            return _rows(path, reader)
+            return _rows(path, reader, mapping)
+    if mapping:
+        return _rows(path, load_reader("sojourn-jsonl" if sniff(head).kind else "table"), mapping)
     if sniff(head).kind != "object":
         raise UnknownFormatError(
             f"{path}: no file of verdicts; it may be a SWE-bench report, a JSON object of "
-            "id -> verdict, or JSON lines or a CSV with task_id and outcome"
+            "id -> verdict, or JSON lines or a CSV with task_id and outcome (other names with "
+            "--map task_id=COLUMN --map outcome=COLUMN)"
         )
     findings: dict[str, Finding] = {}
     skipped: list[Skipped] = []
@@ -133,10 +156,10 @@ def _read(path: Path, head: bytes) -> TraceCorpus:
     return _corpus(findings, skipped)
 
 
-def _rows(path: Path, reader: Reader) -> TraceCorpus:
+def _rows(path: Path, reader: Reader, mapping: Mapping[str, str]) -> TraceCorpus:
     """Return the rows of a table, each of them: two that name one run are for the join to judge."""
     builder = CorpusBuilder()
-    for record in reader.read(path, ReadOptions()):
+    for record in reader.read(path, ReadOptions(columns=mapping)):
         if isinstance(record, Skipped):
             builder.skip(record)
         elif isinstance(record, TraceBatch):

@@ -95,6 +95,10 @@ class SojournJsonlReader:
         is_cut = len(head) >= HEAD_BYTES - 3 and found.kind in ("object", "array")
         return is_cut and "steps" in found.keys and bool(found.keys & {"task_id", "outcome"})
 
+    def accepts_unjudged(self, source: Path, head: bytes) -> bool:
+        """Return whether the first object has a task, if without an outcome."""
+        return bool(sniff(head).keys & TASK_NAMES)
+
     def siblings(self, source: Path) -> Iterable[Path]:
         """Return nothing: a file stands alone."""
         return ()
@@ -104,7 +108,7 @@ class SojournJsonlReader:
         check_mapping(options.columns)
         is_array = read_head(source).lstrip()[:1] == b"["
         complaints = Complaints(str(source), unit="item" if is_array else "line")
-        plans = Plans(source.name, options.columns)
+        plans = Plans(source.name, options.columns, optional=options.optional)
         rows = json_rows(source, complaints, is_array=is_array)
         chunks = _chunks(
             rows, plans, complaints, source=source, needed=not options.verdicts_elsewhere

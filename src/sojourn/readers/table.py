@@ -74,6 +74,13 @@ class TableReader:
             return False
         return bool(names & TASK_NAMES) and bool(names & OUTCOME_NAMES)
 
+    def accepts_unjudged(self, source: Path, head: bytes) -> bool:
+        """Return whether the text is a table with a task a row, if without a verdict."""
+        text = head.lstrip()
+        if not text or text[:1] in b"[{" or b"\0" in head:
+            return False
+        return bool(column_names(source, head) & TASK_NAMES)
+
     def siblings(self, source: Path) -> Iterable[Path]:
         """Return nothing: a table stands alone."""
         return ()
@@ -81,7 +88,8 @@ class TableReader:
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
         """Yield batches of runs."""
         table = open_table(source)
-        columns = column_of(table.names, options.columns, source=source.name, folded=True)
+        mapping = options.without_optional(table.names, folded=True)
+        columns = column_of(table.names, mapping, source=source.name, folded=True)
         _check_columns(table.names, columns, source, needs_verdict=not options.verdicts_elsewhere)
         by_step = {"step", "name"} <= columns.keys()
         if not by_step:
