@@ -62,17 +62,6 @@ def test_demo_runs_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert json.loads((tmp_path / "demo.json").read_text())["corpus"]["n_traces"] == 200
 
 
-@pytest.mark.slow
-def test_demo_of_sessions_runs_and_writes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page, figures = tmp_path / "demo.html", tmp_path / "demo.json"
-    assert main(["demo", "--sessions", "--json", str(figures), "--html", str(page)]) == 0
-    assert "716 successes" in capsys.readouterr().out
-    document = json.loads(figures.read_text())
-    assert (document["kind"], document["corpus"]["n_tasks"]) == ("sessions", 2475)
-
-
 def test_formats_lists_every_reader(capsys: pytest.CaptureFixture[str]) -> None:
     from sojourn.readers import reader_names
 
@@ -152,83 +141,14 @@ def test_outcomes_with_other_names_join_runs_without_a_verdict(
     assert "model=nowhere" in capsys.readouterr().err
 
 
-@pytest.fixture
-def session_table(tmp_path: Path) -> Path:
-    path = tmp_path / "sessions.csv"
-    rows = [f"s{r},{t},d,{'ab'[t % 2]},{(r + t) % 3 > 0}" for r in range(3) for t in range(30)]
-    path.write_text("\n".join(["session_id,position,domain,subdomain,success", *rows]) + "\n")
-    return path
-
-
-def test_sessions_are_assessed_as_sessions(
-    session_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    profile, page = tmp_path / "op.toml", tmp_path / "r.html"
-    profile.write_text("[subdomains.d]\na = 1.0\nb = 0.0\n")
-    arguments = ["assess", str(session_table), "--profile", str(profile), "--n-max", "7"]
-    assert main([*arguments, "--json", "-", "--html", str(page)]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["kind"] == "sessions"
-    assert document["profile"]["subdomain_weights"]["d"] == {"a": 1.0, "b": 0.0}
-    ns = {row["n"] for row in document["domains"][0]["reliability"]["success_run"]}
-    assert ns == {1, 2, 3, 5, 7}
-    assert page.read_text().startswith("<!DOCTYPE html>")
-
-
-def test_runs_with_positions_are_runs_by_default_and_sessions_on_request(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "runs.jsonl"
-    path.write_text(
-        "".join(
-            json.dumps({"task_id": f"t{n}", "outcome": n % 3 > 0, "session_id": "s", "position": n})
-            + "\n"
-            for n in range(30)
-        )
+@pytest.mark.parametrize("content", [b"nonsense", b"", b"id,passed\na,0.5\n"])
+def test_faults_of_standard_input_are_called_so(content: bytes) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "sojourn", "validate", "-"], input=content, capture_output=True
     )
-    assert main(["assess", str(path), "--json", "-", "--resamples", "99"]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["kind"] == "traces"
-    assert captured.err.count("\n") == 1
-    assert "--as sessions" in captured.err
-    assert main(["assess", str(path), "--as", "sessions", "--json", "-"]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["kind"] == "sessions"
-    assert captured.err == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["TABLE", "--as", "nonsense"], "traces, sessions"),
-        (["TABLE", "--limits", "failure"], "--limits is for runs"),
-        (["TABLE", "--by", "task_set"], "agent, model"),
-        (["TABLE", "--profile", "PROFILE"], "writing"),
-        (["LOG", "--profile", "PROFILE"], "--profile is for sessions"),
-        (["LOG", "--n-max", "5"], "--n-max is for sessions"),
-    ],
-)
-def test_options_of_the_other_stream_are_usage_errors(
-    arguments: list[str],
-    words: str,
-    log: Path,
-    session_table: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    profile = log.parent / "op.toml"
-    profile.write_text("[domains]\nwriting = 1.0\n")
-    places = {"LOG": str(log), "TABLE": str(session_table), "PROFILE": str(profile)}
-    assert main(["assess", *(places.get(word, word) for word in arguments)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert words in captured.err
-
-
-def test_sessions_forced_to_be_runs_exit_with_3(
-    session_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["assess", str(session_table), "--as", "traces"]) == 3
-    assert "--as sessions" in capsys.readouterr().err
+    assert shown.returncode == 3
+    assert b"standard input: " in shown.stderr
+    assert b"/" not in shown.stderr.replace(b"0/1", b"")
 
 
 def test_standard_input(log: Path) -> None:

@@ -16,12 +16,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sojourn.assess import GroupedAssessment, TraceAssessment, assess_groups, assess_traces
-    from sojourn.corpus import CorpusBuilder, Policy, TraceCorpus, resolve, write_corpus
-    from sojourn.estimates import Claim, Estimate, Interval, ReliabilityCurve
-    from sojourn.readers import ReadOptions, read_traces
-    from sojourn.records import End, LimitKind, Outcome, Skipped, Step, Trace
-    from sojourn.report import write_json, write_report
+    from sojourn.assess import (
+        GroupedAssessment,
+        GroupedSessionAssessment,
+        SessionAssessment,
+        TraceAssessment,
+        assess_groups,
+        assess_session_groups,
+        assess_sessions,
+        assess_traces,
+    )
+    from sojourn.corpus import (
+        CorpusBuilder,
+        Policy,
+        SessionLog,
+        TraceCorpus,
+        resolve,
+        write_corpus,
+    )
+    from sojourn.estimates import (
+        Claim,
+        Estimate,
+        Interval,
+        ReliabilityCurve,
+    )
+    from sojourn.readers import (
+        ReadOptions,
+        read_profile,
+        read_sessions,
+        read_traces,
+    )
+    from sojourn.records import (
+        End,
+        LimitKind,
+        OperationalProfile,
+        Outcome,
+        Skipped,
+        Step,
+        TaskResult,
+        Trace,
+    )
+    from sojourn.report import (
+        write_json,
+        write_report,
+    )
 
 __version__ = "0.1.0"
 
@@ -31,19 +69,28 @@ _HOMES = {
     "End": "records",
     "Estimate": "estimates",
     "GroupedAssessment": "assess",
+    "GroupedSessionAssessment": "assess",
     "Interval": "estimates",
     "LimitKind": "records",
+    "OperationalProfile": "records",
     "Outcome": "records",
     "Policy": "corpus",
     "ReadOptions": "readers",
     "ReliabilityCurve": "estimates",
+    "SessionAssessment": "assess",
+    "SessionLog": "corpus",
     "Skipped": "records",
     "Step": "records",
+    "TaskResult": "records",
     "Trace": "records",
     "TraceAssessment": "assess",
     "TraceCorpus": "corpus",
     "assess_groups": "assess",
+    "assess_session_groups": "assess",
+    "assess_sessions": "assess",
     "assess_traces": "assess",
+    "read_profile": "readers",
+    "read_sessions": "readers",
     "read_traces": "readers",
     "resolve": "corpus",
     "write_corpus": "corpus",
@@ -57,20 +104,29 @@ __all__ = [
     "End",
     "Estimate",
     "GroupedAssessment",
+    "GroupedSessionAssessment",
     "Interval",
     "LimitKind",
+    "OperationalProfile",
     "Outcome",
     "Policy",
     "ReadOptions",
     "ReliabilityCurve",
+    "SessionAssessment",
+    "SessionLog",
     "Skipped",
     "Step",
+    "TaskResult",
     "Trace",
     "TraceAssessment",
     "TraceCorpus",
     "__version__",
     "assess_groups",
+    "assess_session_groups",
+    "assess_sessions",
     "assess_traces",
+    "read_profile",
+    "read_sessions",
     "read_traces",
     "resolve",
     "write_corpus",

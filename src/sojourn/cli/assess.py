@@ -19,9 +19,20 @@ from sojourn.cli._options import (
     policy,
     read_corpus,
 )
+from sojourn.cli._sessions import (
+    As,
+    NMax,
+    Profile,
+    assess_log,
+    note_sessions,
+    read_log,
+    refuse,
+    stream,
+)
+from sojourn.cli._stdin import as_files
 
 if TYPE_CHECKING:
-    from sojourn.assess import GroupedAssessment
+    from sojourn.assess import GroupedAssessment, GroupedSessionAssessment
     from sojourn.assess.chain import ChainSettings
 
 __all__ = ["command"]
@@ -61,6 +72,7 @@ Resamples = Annotated[int, typer.Option(help="Bootstrap replicates.", min=99, ma
 
 
 def command(
+    context: typer.Context,
     paths: Paths,
     format: Format = None,
     columns: Columns = None,
@@ -85,6 +97,9 @@ def command(
     chain: Annotated[
         bool, typer.Option("--chain/--no-chain", help="Fit and certify a chain of the steps.")
     ] = True,
+    as_: As = None,
+    profile: Profile = None,
+    n_max: NMax = 20,
     require_certificate: Annotated[
         bool,
         typer.Option(
@@ -98,7 +113,7 @@ def command(
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
-    """Assess runs: success rate, pass^k, success within d steps, and what may be believed."""
+    """Assess runs, or the tasks of sessions in their order, and say what may be believed."""
     chosen = policy(limits, faults)
     if not 0 < ci < 1:
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
@@ -111,15 +126,36 @@ def command(
     settings = _chain_settings(states, method, margin, draws, power=power) if chain else None
     if require_certificate and settings is None:
         raise typer.BadParameter("--require-certificate needs the chain; leave out --no-chain")
-    corpus = read_corpus(
-        paths,
-        format=format,
-        columns=columns,
-        scorer=scorer,
-        outcomes=outcomes,
-        strict=strict,
-        quiet=quiet,
-    )
+    with as_files(paths) as files:
+        kind = stream(files, wanted=as_, format=format, quiet=quiet)
+        refuse(context, kind)
+        if kind == "sessions":
+            log = read_log(
+                files, format=format, columns=columns, scorer=scorer, strict=strict, quiet=quiet
+            )
+            found = assess_log(
+                log,
+                profile=profile,
+                by=by,
+                pool=pool,
+                policy=chosen,
+                ci=ci,
+                n_max=n_max,
+                seed=seed,
+                quiet=quiet,
+            )
+            emit(found, html=html, json=json, quiet=quiet)
+            return
+        corpus = read_corpus(
+            files,
+            format=format,
+            columns=columns,
+            scorer=scorer,
+            outcomes=outcomes,
+            strict=strict,
+            quiet=quiet,
+        )
+    note_sessions(corpus, wanted=as_, quiet=quiet)
     from sojourn.assess import assess_groups
     from sojourn.cli._progress import Progress
 
@@ -200,7 +236,7 @@ def _check_targets(html: Path | None, json: str | None) -> None:
 
 
 def emit(
-    result: GroupedAssessment,
+    result: GroupedAssessment | GroupedSessionAssessment,
     *,
     html: Path | None,
     json: str | None,

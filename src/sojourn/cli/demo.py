@@ -1,23 +1,48 @@
-"""``sojourn demo``: the main job on the example that ships in the package."""
+"""``sojourn demo``: the main job on the examples that ship in the package."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sojourn.cli.assess import Html, Json, Seed, _check_targets, emit
 
+if TYPE_CHECKING:
+    from sojourn.assess import GroupedAssessment, GroupedSessionAssessment
+
 __all__ = ["command"]
 
 
-def command(html: Html = None, json: Json = None, seed: Seed = 0) -> None:
+def command(
+    html: Html = None,
+    json: Json = None,
+    seed: Seed = 0,
+    sessions: Annotated[
+        bool,
+        typer.Option("--sessions", help="The example of sessions: 72 of a benchmark's daily runs."),
+    ] = False,
+) -> None:
     """Assess the example that ships with Sojourn: 200 runs of an agent, 4 attempts at 50 tasks."""
+    _check_targets(html, json)
+    result = _sessions(seed) if sessions else _runs(seed)
+    emit(result, html=html, json=json, quiet=False)
+    if html is None and json is None:
+        switch = " --sessions" if sessions else ""
+        typer.echo(f"\nThe same as a page: sojourn demo{switch} --html demo.html", err=True)
+
+
+def _runs(seed: int) -> GroupedAssessment:
     from sojourn.assess import assess_groups
     from sojourn.data import example_path
     from sojourn.readers import read_traces
 
-    _check_targets(html, json)
-    corpus = read_traces(example_path())
-    result = assess_groups(corpus, rng=seed)
-    emit(result, html=html, json=json, quiet=False)
-    if html is None and json is None:
-        typer.echo("\nThe same as a page: sojourn demo --html demo.html", err=True)
+    return assess_groups(read_traces(example_path()), rng=seed)
+
+
+def _sessions(seed: int) -> GroupedSessionAssessment:
+    from sojourn.assess import assess_session_groups
+    from sojourn.data import example_sessions_path
+    from sojourn.readers import read_sessions
+
+    return assess_session_groups(read_sessions(example_sessions_path()), rng=seed)

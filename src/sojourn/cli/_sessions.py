@@ -1,0 +1,193 @@
+"""The part of ``sojourn assess`` that is about sessions: which stream it is, and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli._options import check_format, read_options
+
+if TYPE_CHECKING:
+    from sojourn.assess import GroupedSessionAssessment
+    from sojourn.corpus import Policy, SessionLog, TraceCorpus
+    from sojourn.records import OperationalProfile
+
+__all__ = ["As", "NMax", "Profile", "assess_log", "note_sessions", "read_log", "refuse", "stream"]
+
+_KINDS = ("traces", "sessions")
+
+As = Annotated[
+    str | None,
+    typer.Option(
+        "--as", metavar="KIND", help="Assess as traces (runs) or as sessions (tasks in order)."
+    ),
+]
+Profile = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        metavar="FILE",
+        help="Sessions only: shares of domains and subdomains in the work ahead, TOML or JSON.",
+    ),
+]
+NMax = Annotated[
+    int, typer.Option("--n-max", help="Sessions only: largest n of R(n).", min=1, max=1000)
+]
+
+# Options of one stream, by the name of their parameter.
+_RUNS_ONLY = {
+    "outcomes": "--outcomes",
+    "limits": "--limits",
+    "resamples": "--resamples",
+    "states": "--states",
+    "method": "--method",
+    "margin": "--margin",
+    "draws": "--draws",
+    "power": "--power",
+    "chain": "--no-chain",
+    "require_certificate": "--require-certificate",
+}
+_SESSIONS_ONLY = {"profile": "--profile", "n_max": "--n-max"}
+
+
+def stream(paths: Sequence[str], *, wanted: str | None, format: str | None, quiet: bool) -> str:
+    """Return ``traces`` or ``sessions``: what was asked for, else what the sources are.
+
+    Raises
+    ------
+    typer.BadParameter
+        If another stream is asked for.
+    """
+    from sojourn.readers.base import Source, find_sources
+
+    check_format(format)
+    if wanted is not None:
+        if wanted not in _KINDS:
+            raise typer.BadParameter(
+                f"{wanted!r} is none of {', '.join(_KINDS)}", param_hint="--as"
+            )
+        return wanted
+    kinds = [
+        source.kind
+        for path in paths
+        for source in find_sources(Path(path), format=format)
+        if isinstance(source, Source)
+    ]
+    n_sessions = kinds.count("sessions")
+    if not n_sessions:
+        return "traces"
+    if n_sessions == len(kinds):
+        return "sessions"
+    if not quiet:
+        typer.echo(f"{n_sessions} sources hold sessions; assess them with --as sessions", err=True)
+    return "traces"
+
+
+def note_sessions(corpus: TraceCorpus, *, wanted: str | None, quiet: bool) -> None:
+    """Say on stderr that runs could be assessed as sessions, unless runs were asked for."""
+    placed = int(((corpus.session_id.codes >= 0) & (corpus.position >= 0)).sum())
+    if placed and wanted is None and not quiet:
+        typer.echo(
+            f"{placed} runs say their session and position; --as sessions assesses them in order",
+            err=True,
+        )
+
+
+def refuse(context: typer.Context, kind: str) -> None:
+    """Raise typer.BadParameter if an option of the other stream was given."""
+    foreign = _RUNS_ONLY if kind == "sessions" else _SESSIONS_ONLY
+    other = "runs" if kind == "sessions" else "sessions"
+    for name, option in foreign.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(
+                f"{option} is for {other}, and this is assessed as {kind} (see --as)"
+            )
+
+
+def read_log(
+    paths: Sequence[str],
+    *,
+    format: str | None,
+    columns: list[str] | None,
+    scorer: str | None,
+    strict: bool,
+    quiet: bool,
+) -> SessionLog:
+    """Read the sessions that a command was given, with progress on stderr."""
+    from sojourn.cli._progress import Progress
+    from sojourn.readers import read_sessions
+
+    with Progress(quiet=quiet) as progress:
+        return read_sessions(
+            *paths,
+            format=format,
+            options=read_options(columns, scorer),
+            strict=strict,
+            progress=lambda path, n: progress.say(f"reading {path.name}: {n} tasks"),
+        )
+
+
+def assess_log(
+    log: SessionLog,
+    *,
+    profile: Path | None,
+    by: list[str] | None,
+    pool: bool,
+    policy: Policy,
+    ci: float,
+    n_max: int,
+    seed: int,
+    quiet: bool,
+) -> GroupedSessionAssessment:
+    """Assess a log of sessions as the command's options say."""
+    from sojourn.assess import assess_session_groups
+    from sojourn.cli._progress import Progress
+
+    fields = _grouping(by, pool=pool)
+    stated = None if profile is None else _stated(profile, log, fields)
+    with Progress(quiet=quiet) as progress:
+        return assess_session_groups(
+            log,
+            stated,
+            by=fields,
+            policy=policy,
+            ci_prob=ci,
+            n_max=n_max,
+            rng=seed,
+            progress=lambda group: progress.say(f"assessing {group}"),
+        )
+
+
+def _stated(path: Path, log: SessionLog, by: Sequence[str]) -> OperationalProfile:
+    """Return a profile that fits every group of the log; typer.BadParameter if it does not."""
+    from sojourn.readers import read_profile
+
+    stated = read_profile(path)
+    for group, rows in log.groups(by):
+        try:
+            log.select(rows).profile(stated)
+        except ValueError as error:
+            raise typer.BadParameter(f"{path}, {group}: {error}", param_hint="--profile") from None
+    return stated
+
+
+def _grouping(by: list[str] | None, *, pool: bool) -> tuple[str, ...]:
+    from sojourn.corpus.sessions import SESSION_GROUP_FIELDS
+
+    if pool and by:
+        raise typer.BadParameter("--pool and --by exclude each other")
+    if pool:
+        return ()
+    if not by:
+        return SESSION_GROUP_FIELDS
+    fields = tuple(name for item in by for name in item.split(","))
+    for name in fields:
+        if name not in SESSION_GROUP_FIELDS:
+            raise typer.BadParameter(
+                f"sessions have {', '.join(SESSION_GROUP_FIELDS)}, not {name!r}", param_hint="--by"
+            )
+    return fields
