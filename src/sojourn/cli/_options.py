@@ -109,7 +109,24 @@ def read_corpus(
             strict=strict,
             progress=lambda path, n: progress.say(f"reading {path.name}: {n} runs"),
         )
+        if "-" in paths:
+            corpus = _named_plainly(corpus, files[paths.index("-")])
     return corpus if verdicts is None else join_outcomes(corpus, verdicts)
+
+
+def _named_plainly(corpus: TraceCorpus, spool: str) -> TraceCorpus:
+    """Return runs from standard input under that name, rather than its temporary file's."""
+    from sojourn.cli._stdin import plain
+
+    labels = {
+        name: replace(column, values=tuple(plain(value, spool) for value in column.values))
+        for name, column in (("source_uri", corpus.source_uri), ("job_id", corpus.job_id))
+    }
+    skipped = tuple(
+        replace(item, source=plain(item.source, spool), reason=plain(item.reason, spool))
+        for item in corpus.skipped
+    )
+    return corpus.replace(**labels, skipped=skipped)
 
 
 _SUFFIXES = (".parquet", ".jsonl")
