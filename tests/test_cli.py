@@ -94,6 +94,46 @@ def test_dry_run_shows_format_groups_and_policy_and_reads_no_further(
     assert "What may be believed" not in shown
 
 
+def test_dry_run_shows_columns_totals_and_no_more_than_twenty_sources(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for i in range(23):
+        (tmp_path / f"{i}.csv").write_text(f"id,passed,note\nt{i},1,x\n")
+    assert main(["assess", str(tmp_path), "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("columns: task_id = id, outcome = passed") == 20
+    assert shown.count("not used: note") == 20
+    assert shown.endswith("and 3 more\nsources: 23 table\n")
+
+
+def test_dry_run_of_a_file_that_cannot_be_read_exits_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs.csv").write_text("id,note\na,x\n")
+    assert main(["assess", str(tmp_path / "runs.csv"), "--dry-run"]) == 3
+    assert "no column is outcome" in capsys.readouterr().out
+
+
+def test_validate_counts_outcomes_and_names_what_nobody_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("success", "finished")] * 3 + [("failure", "limit")] * 2 + [("unscored", "unknown")]
+    lines = "".join(f"t{i},{outcome},{end}\n" for i, (outcome, end) in enumerate(rows))
+    (tmp_path / "runs.csv").write_text("task_id,outcome,end\n" + lines)
+    assert main(["validate", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "all read\n"
+    head, row = (line.split() for line in shown.out.splitlines())
+    assert head == ["group", "runs", "success", "failure", "unscored", "cut", "tasks", "steps"]
+    assert row == ["all", "runs", "6", "3", "2", "1", "2", "6", "0"]
+    for name in ("a.xyz", "b.xyz"):
+        (tmp_path / name).write_text("nonsense")
+    assert main(["validate", str(tmp_path), "--strict"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "not read: 2 files of no known format\n"
+    assert "skipped: 2 files of no known format, no reader knows these .xyz files" in shown.out
+
+
 def test_validate_counts_what_is_skipped(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with log.open("a") as file:
         file.write('{"task_id": "broken", "outc')

@@ -32,8 +32,12 @@ class Preview:
         Groups among the first runs or tasks, with their numbers.
     columns : tuple of str
         For tables: the columns that stand there.
+    fields : tuple of (str, str)
+        For tables: our fields and the columns that hold them.
     notes : tuple of str
         What was skipped among them, or why nothing could be read.
+    failed : bool
+        Whether nothing could be read.
     """
 
     source: str
@@ -41,7 +45,9 @@ class Preview:
     kind: str = "traces"
     groups: tuple[tuple[Group, int], ...] = ()
     columns: tuple[str, ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    failed: bool = False
 
 
 def preview(
@@ -76,6 +82,7 @@ def _look(source: Source, options: ReadOptions, n: int) -> Preview:
     name = source.reader.name
     try:
         columns = tuple(getattr(source.reader, "columns", lambda _: ())(source.path))
+        fields = getattr(source.reader, "fields", lambda *_: {})(source.path, options)
         for record in islice(source.reader.read(source.path, options), n):
             if isinstance(record, Skipped):
                 notes[record.reason] += record.count
@@ -85,7 +92,13 @@ def _look(source: Source, options: ReadOptions, n: int) -> Preview:
             else:
                 builder.add(record)
     except (ReaderError, OSError) as error:
-        return Preview(source=str(source.path), format=name, kind=source.kind, notes=(str(error),))
+        return Preview(
+            source=str(source.path),
+            format=name,
+            kind=source.kind,
+            notes=(str(error),),
+            failed=True,
+        )
     groups = tasks.build().groups() if source.kind == "sessions" else runs.build().groups()
     return Preview(
         source=str(source.path),
@@ -93,5 +106,6 @@ def _look(source: Source, options: ReadOptions, n: int) -> Preview:
         kind=source.kind,
         groups=tuple((group, int(rows.size)) for group, rows in groups),
         columns=columns,
+        fields=tuple(fields.items()),
         notes=tuple(f"{count} x {reason}" for reason, count in notes.items()),
     )

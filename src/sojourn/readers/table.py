@@ -85,6 +85,17 @@ class TableReader:
         """Return nothing: a table stands alone."""
         return ()
 
+    def columns(self, source: Path) -> tuple[str, ...]:
+        """Return the columns that stand there."""
+        return tuple(open_table(source).names)
+
+    def fields(self, source: Path, options: ReadOptions) -> dict[str, str]:
+        """Return the column of each of our fields that has one."""
+        names = open_table(source).names
+        mapping = options.without_optional(names, folded=True)
+        columns = column_of(names, mapping, source=source.name, folded=True)
+        return {name: names[place] for name, place in columns.items()}
+
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
         """Yield batches of runs."""
         table = open_table(source)
