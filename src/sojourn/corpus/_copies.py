@@ -103,7 +103,7 @@ def _same_actions(corpus: TraceCorpus, one: slice, two: slice) -> bool:
         if not steps.size or not steps.all():
             return True  # a conversion may have left them out
         digests.append(np.sort(steps))
-    return bool(np.array_equal(*digests))
+    return bool(np.array_equal(digests[0], digests[1]))
 
 
 def _chance(content: npt.NDArray[np.int32]) -> float:

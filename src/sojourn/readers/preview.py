@@ -82,7 +82,9 @@ def _look(source: Source, options: ReadOptions, n: int) -> Preview:
     name = source.reader.name
     try:
         columns = tuple(getattr(source.reader, "columns", lambda _: ())(source.path))
-        fields = getattr(source.reader, "fields", lambda *_: {})(source.path, options)
+        fields: dict[str, str] = getattr(source.reader, "fields", lambda *_: {})(
+            source.path, options
+        )
         for record in islice(source.reader.read(source.path, options), n):
             if isinstance(record, Skipped):
                 notes[record.reason] += record.count
