@@ -187,6 +187,36 @@ def test_curve_rows_are_round_and_hold_the_supported_step(example: GroupedAssess
     assert {result.curves.supported_to, result.curves.horizon, 10, 20} <= set(steps)
 
 
+def test_tasks_have_a_column_only_where_their_number_differs_by_k() -> None:
+    headers = []
+    for tasks in (["ss", "sf"], ["ss", "s"]):
+        (result,) = assess_groups(corpus_of(tasks), rng=0, n_resamples=99)
+        section = next(s for s in sections(result, with_figures=False) if "in a row" in s.question)
+        headers.append(section.tables[0].header)
+        assert all(len(row) == len(headers[-1]) for row in section.tables[0].rows)
+    assert ["tasks" in header for header in headers] == [False, True]
+
+
+def test_no_supported_step_is_said_in_words() -> None:
+    (result,) = assess_groups(corpus_of(["sf"]), rng=0, n_resamples=99)
+    text = html_text(result)
+    assert "no step is supported" in text
+    assert "step -1" not in text
+
+
+def test_printed_bounds_of_errors_hold(example: GroupedAssessment) -> None:
+    (result,) = example
+    assert result.chain is not None
+    bound = result.chain.certificate.bound
+    assert bound is not None
+    fit, _ = chain_sections(result, {})
+    table = next(table for table in fit.tables if table.header[0] == "curve")
+    for (_, lower, upper), curve in zip(table.rows, (bound.success, bound.failure), strict=True):
+        assert curve is not None
+        assert curve.lower - 0.001 < float(str(lower)) <= curve.lower
+        assert curve.upper <= float(str(upper)) < curve.upper + 0.001
+
+
 def test_steps_at_which_nothing_happens_are_left_out() -> None:
     (result,) = assess_groups(corpus_of(["s"] * 4, n_steps=1), rng=0, n_resamples=99)
     section = next(s for s in sections(result, with_figures=False) if "more steps" in s.question)

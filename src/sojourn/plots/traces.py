@@ -167,12 +167,15 @@ def plot_lengths(
         if third > first:
             ax.barh(row, third - first, left=first, height=0.5, color=BLUE, alpha=0.7)
         ax.plot([middle, middle], [row - 0.25, row + 0.25], color=INK, linewidth=2)
-    names = [f"{label}\n{count} runs" for label, count in zip(labels, n_runs, strict=True)]
+    names = [
+        f"{label}\n{count} run{'s' * (count != 1)}"
+        for label, count in zip(labels, n_runs, strict=True)
+    ]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xlim(0, 1.04 * max(1, *(row[-1] for row in quantiles)))
     _whole_numbers(ax.xaxis)
-    ax.set_xlabel("steps of a run (range, middle half, median)")
+    ax.set_xlabel("steps (range, middle half, median)")
     ax.grid(axis="y", visible=False)
     return ax
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from sojourn.assess import TraceAssessment
@@ -81,7 +82,12 @@ def _evidence_tables(certificate: Certificate) -> Iterator[Rows]:
             "the largest error lies over the lower and under the upper bound.",
             header=("curve", "at least", "at most"),
             rows=[
-                (name, f"{curve.lower:.3f}", f"{curve.upper:.3f}")
+                # Rounded outwards: a printed bound still holds.
+                (
+                    name,
+                    f"{math.floor(curve.lower * 1000) / 1000:.3f}",
+                    f"{math.ceil(curve.upper * 1000) / 1000:.3f}",
+                )
                 for name, curve in (("success", bound.success), ("failure", bound.failure))
             ],
         )

@@ -192,14 +192,16 @@ def _rate_section(result: TraceAssessment) -> Section:
 def _attempt_section(result: TraceAssessment, figures: dict[str, Figure]) -> Section:
     within = [row for row in result.attempts if not row.is_beyond]
     beyond = [row for row in result.attempts if row.is_beyond]
+    same = len({row.n_tasks for row in within}) == 1
     table = Rows(
-        caption="All k attempts at the same task, or at least one of them; averaged over tasks, "
-        "drawn without replacement.",
-        header=("k", "tasks", "pass^k", "rate^k", "pass@k", "1-(1-rate)^k"),
+        caption="All k attempts at the same task, or at least one of them; averaged over "
+        + (f"{within[0].n_tasks:,} tasks" if same else "tasks")
+        + ", drawn without replacement. R^k and 1-(1-R)^k: what the pooled rate R would claim.",
+        header=("k", *(() if same else ("tasks",)), "pass^k", "R^k", "pass@k", "1-(1-R)^k"),
         rows=[
             (
                 row.k,
-                f"{row.n_tasks:,}",
+                *(() if same else (f"{row.n_tasks:,}",)),
                 estimate_cell(row.all_succeed),
                 f"{row.pooled_all:.3f}",
                 estimate_cell(row.any_succeeds),
@@ -304,7 +306,12 @@ def _curve_section(result: TraceAssessment, figures: dict[str, Figure]) -> Secti
         ],
     )
     notes = [
-        f"Supported to step {curves.supported_to}. Nothing is known beyond the longest run "
+        (
+            f"Supported to step {curves.supported_to}."
+            if curves.supported_to >= 0
+            else "Too few tasks: no step is supported."
+        )
+        + f" Nothing is known beyond the longest run "
         f"({curves.horizon} steps), and the curves hold for the budget that was run.",
         *(f"{reason}." for reason in curves.reasons),
         *_missing_times(curves),
