@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,7 @@ def plot_success_run(
     ax.set_ylabel("P(next n tasks all succeed)")
     ax.set_ylim(0, 1)
     ax.set_xlim(1, max(int(n[-1]), 2))
+    _whole_numbers(ax.xaxis)
     legend_above(ax)
     return ax
 
@@ -101,5 +102,13 @@ def plot_positions(
     ax.set_ylabel("share of successes")
     ax.set_ylim(0, 1)
     ax.set_xlim(0.5, float(last[-1]) + 0.5)
+    _whole_numbers(ax.xaxis)
     legend_above(ax)
     return ax
+
+
+def _whole_numbers(axis: Any) -> None:
+    """Let an axis of counts have ticks at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, nbins="auto"))

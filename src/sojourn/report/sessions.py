@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sojourn.assess.session_claims import chosen_words
 from sojourn.assess.session_results import DomainAssessment, SessionAssessment
 from sojourn.assess.session_text import CONVENTION_WORDS, dependence_words
+from sojourn.estimates import Estimate
 from sojourn.plots import new_axes, plot_positions, plot_success_run, styled, to_svg
 from sojourn.report.parts import Figure, Rows, Section, estimate_cell
 from sojourn.report.sections import Card, _card
@@ -53,10 +55,10 @@ def cards(result: SessionAssessment) -> list[Card]:
     found = []
     for row in result.system:
         if row.n == first and row.convention == "domain_once":
-            found.append(_card("Next task", row.estimate, "by the profile's mix of domains"))
+            found.append(_brief_card("Next task", row.estimate, "by the profile's mix of domains"))
         if row.n == last:
             note = f"{CONVENTION_WORDS[row.convention]}; {_claim_of_independence(row.independent)}"
-            found.append(_card(f"Next {last} tasks", row.estimate, note))
+            found.append(_brief_card(f"Next {last} tasks", row.estimate, note))
     return found
 
 
@@ -65,18 +67,26 @@ def _domain_cards(domain: DomainAssessment) -> list[Card]:
     last = max(row.n for row in figures.success_run)
     row = figures.row("continuing", last)
     found = [
-        _card("Next task", figures.next_task, "continuing the last session"),
-        _card("Fresh session", figures.fresh_session, "its first task"),
-        _card("Long run", figures.long_run, f"seen so far {estimate_cell(figures.observed)}"),
+        _brief_card("Next task", figures.next_task, "continuing the last session"),
+        _brief_card("Fresh session", figures.fresh_session, "its first task"),
+        _brief_card("Long run", figures.long_run, f"seen so far {estimate_cell(figures.observed)}"),
     ]
     if row is not None:
         note = _claim_of_independence(row.independent)
-        found.append(_card(f"Next {last} tasks all succeed", row.estimate, note))
+        found.append(_brief_card(f"Next {last} tasks all succeed", row.estimate, note))
     return found
 
 
-def _claim_of_independence(estimate: object) -> str:
-    value = getattr(estimate, "value", None)
+def _brief_card(name: str, estimate: Estimate, note: str) -> Card:
+    """Return a card with the first reservation only; the claims below have them all."""
+    reasons = estimate.reasons
+    if len(reasons) > 1:
+        estimate = replace(estimate, reasons=(f"{reasons[0]}; {len(reasons) - 1} more below",))
+    return _card(name, estimate, note)
+
+
+def _claim_of_independence(estimate: Estimate) -> str:
+    value = estimate.value
     return "" if value is None else f"independent tasks would claim {value:.3g}"
 
 
