@@ -43,10 +43,10 @@ def page_figures(result: TraceAssessment) -> dict[str, Figure]:
     from markupsafe import Markup
 
     drawn = {}
+    test = shown_test(result)
     for name in available_figures(result):
         caption = _CAPTIONS[name]
         if name == "test":
-            test = shown_test(result)
             if test is None:
                 continue
             caption += " Runs are exchanged " + (
@@ -55,7 +55,7 @@ def page_figures(result: TraceAssessment) -> dict[str, Figure]:
         elif not _worth(result, name):
             continue
         with styled():
-            axes = _draw_test(test) if name == "test" else _draw(result, name)
+            axes = _draw_test(test) if name == "test" and test is not None else _draw(result, name)
             svg = to_svg(axes, description=caption)
         drawn[name] = Figure(svg=Markup(svg), caption=caption)
     return drawn
