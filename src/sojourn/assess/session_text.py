@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sojourn
 from sojourn.assess.session_claims import chosen_words
 from sojourn.assess.text import estimate_text
-from sojourn.tables import clean, indent, p_text, text_table
+from sojourn.tables import clean, indent, n_of, p_text, text_table
 
 if TYPE_CHECKING:
     from sojourn.assess.session_results import DomainAssessment, SessionAssessment
@@ -44,8 +44,8 @@ def _heading(result: SessionAssessment) -> list[str]:
     faults = "failures" if result.policy.faults == "failure" else "unknown, in their places"
     return [
         f"Sojourn {sojourn.__version__}: {clean(result.group)}",
-        f"{corpus.n_tasks} tasks in {corpus.n_sessions} sessions, {corpus.n_observed} outcomes "
-        f"known, {corpus.n_success} successes",
+        f"{n_of(corpus.n_tasks, 'task')} in {n_of(corpus.n_sessions, 'session')}, "
+        f"{corpus.n_observed:,} outcomes known, {corpus.n_success:,} successes",
         f"Policy: tasks without a verdict: {faults}",
         f"Intervals: {result.ci_prob:.0%}, posterior, seed {seed}; '?' marks an inconclusive "
         "figure",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.cli._options import check_format, read_options
+from sojourn.tables import n_of
 
 if TYPE_CHECKING:
     from sojourn.assess import GroupedSessionAssessment
@@ -82,7 +83,10 @@ def stream(paths: Sequence[str], *, wanted: str | None, format: str | None, quie
     if n_sessions == len(kinds):
         return "sessions"
     if not quiet:
-        typer.echo(f"{n_sessions} sources hold sessions; assess them with --as sessions", err=True)
+        typer.echo(
+            f"{n_of(n_sessions, 'source')} of sessions left aside; assess them with --as sessions",
+            err=True,
+        )
     return "traces"
 
 

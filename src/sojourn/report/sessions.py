@@ -12,7 +12,7 @@ from sojourn.estimates import Estimate
 from sojourn.plots import new_axes, plot_positions, plot_success_run, styled, to_svg
 from sojourn.report.parts import Figure, Rows, Section, estimate_cell
 from sojourn.report.sections import Card, _card
-from sojourn.tables import clean, p_text
+from sojourn.tables import clean, n_of, p_text
 
 __all__ = ["cards", "claim_rows", "lede", "overview", "policy_line", "sections"]
 
@@ -33,7 +33,7 @@ def lede(result: SessionAssessment) -> str:
     """Return the sentence that says what was assessed."""
     corpus = result.corpus
     return (
-        f"{corpus.n_tasks:,} tasks in {corpus.n_sessions:,} sessions, "
+        f"{n_of(corpus.n_tasks, 'task')} in {n_of(corpus.n_sessions, 'session')}, "
         f"{corpus.n_observed:,} outcomes known, {corpus.n_success:,} successes."
     )
 
