@@ -343,8 +343,8 @@ def censor_uniformly(
 ) -> StateSequences:
     """Cut each run with the given probability at a step uniform in low .. high, if it gets there.
 
-    A run of at most that many steps is left as it is. With 0.05, 2 and 9 this is the published
-    censoring.
+    A run of at most that many steps is left as it is. The published experiments cut much like
+    this, with 0.05, 2 and 9; there a run of exactly so many steps loses its end as well.
     """
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"probability must lie in [0, 1]; got {probability!r}")
