@@ -23,7 +23,7 @@ from sojourn.assess.session_results import GroupedSessionAssessment, SessionAsse
 from sojourn.report import sessions as of_sessions
 from sojourn.report.parts import Rows, Section
 from sojourn.report.sections import cards, claim_rows, clean_deep, overview_rows, sections
-from sojourn.tables import clean
+from sojourn.tables import clean, n_of
 
 __all__ = ["html_text", "write_report"]
 
@@ -150,12 +150,12 @@ def _title(groups: Sequence[TraceAssessment]) -> str:
 def _view(result: TraceAssessment, number: int, *, with_figures: bool) -> _GroupView:
     corpus = result.corpus
     low, _, high = corpus.attempts
-    attempts = f"{low}" if low == high else f"{low} to {high}"
+    attempts = n_of(low, "attempt") if low == high else f"{low} to {high} attempts"
     return _GroupView(
         id=f"group-{number}",
         name=clean(result.group),
-        lede=f"{corpus.n_counted:,} of {corpus.n_traces:,} runs count: {corpus.n_tasks:,} tasks, "
-        f"{attempts} attempts each, {corpus.n_steps:,} steps.",
+        lede=f"{corpus.n_counted:,} of {n_of(corpus.n_traces, 'run')} count: "
+        f"{n_of(corpus.n_tasks, 'task')}, {attempts} each, {n_of(corpus.n_steps, 'step')}.",
         policy=f"Policy: {result.policy}. Intervals are {result.ci_prob:.0%}, with tasks as the "
         "sample.",
         cards=cards(result),
