@@ -264,6 +264,16 @@ def test_wrong_format_forced_exits_with_3(log: Path, capsys: pytest.CaptureFixtu
         assert "Traceback" not in capsys.readouterr().err
 
 
+def test_output_that_cannot_be_written_is_one_line(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / ("x" * 250 + ".json")
+    assert main(["assess", str(log), "--no-chain", "--resamples", "99", "--json", str(target)]) == 3
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "too long" in errors
+
+
 def test_no_usable_run_exits_with_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text('{"task_id": "a", "outcome": "unscored", "end": "finished"}\n')

@@ -21,6 +21,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         The file to write. Its folder must exist.
     """
     target = Path(path)
+    if target.exists() and not target.is_file():
+        # A device or a pipe is written to, never put aside for a file.
+        yield target
+        return
+    target = target.resolve()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         yield temporary

@@ -246,6 +246,38 @@ def test_few_tasks_make_no_supported_rate() -> None:
         assert row.all_succeed.status is status
 
 
+def test_unequal_attempts_are_not_called_unbiased() -> None:
+    tasks = ["s"] * 20 + ["fs"] * 10 + ["ffff"] * 10
+    claims = {
+        claim.claim: claim
+        for claim in assess_traces(corpus_of(tasks), rng=0, n_resamples=99).claims
+    }
+    assert str(claims["attempts"].verdict) == "inconclusive"
+    assert "number of attempts" in claims["attempts"].reasons[0]
+
+
+def test_curves_are_not_supported_past_a_cut_that_may_tell_of_the_run() -> None:
+    for kind, supported in ((LimitKind.COST, 4), (LimitKind.STEPS, 9)):
+        builder = CorpusBuilder()
+        for run in range(60):
+            cut = run % 2 == 0
+            builder.add(
+                Trace(
+                    task_id=str(run),
+                    outcome=Outcome.FAILURE if cut else Outcome.SUCCESS,
+                    end=End.LIMIT if cut else End.FINISHED,
+                    limit_kind=kind if cut else None,
+                    n_steps=4 if cut else 9,
+                )
+            )
+        curves = assess_traces(builder.build(), rng=0, n_resamples=99).curves
+        assert curves is not None
+        assert curves.supported_to == supported
+        assert str(curves.point(9).status) == (
+            "inconclusive" if kind is LimitKind.COST else "supported"
+        )
+
+
 def test_pooled_models_are_no_repeats() -> None:
     builder = CorpusBuilder()
     for model in ("a", "b"):

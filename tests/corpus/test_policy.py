@@ -44,6 +44,16 @@ def corpus_of(*runs: tuple[Outcome, End], **fields: object) -> TraceCorpus:
     return builder.build()
 
 
+def test_without_any_verdict_a_cut_run_is_no_failure() -> None:
+    runs = [(Outcome.UNSCORED, end) for end in (End.LIMIT, End.AGENT_ERROR, End.FINISHED)]
+    resolved = resolve(corpus_of(*runs))
+    assert resolved.n_runs == 0
+    assert resolved.excluded == (("no verdict", 3),)
+    mixed = resolve(corpus_of(*runs, (Outcome.SUCCESS, End.FINISHED)))
+    assert mixed.n_runs == 3
+    assert mixed.excluded == (("no verdict", 1),)
+
+
 def test_the_table_is_complete() -> None:
     assert TABLE.keys() == set(product(Outcome, End))
 
@@ -51,8 +61,20 @@ def test_the_table_is_complete() -> None:
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @pytest.mark.parametrize("run", TABLE, ids=lambda run: f"{run[0]}-{run[1]}")
 def test_every_row_under_every_switch(run: tuple[Outcome, End], policy: Policy) -> None:
-    resolved = resolve(corpus_of(run), policy)
     kind = TABLE[run]
+    corpus = corpus_of(run)
+    if run[0] is Outcome.UNSCORED and kind != "fault":
+        # The row holds where other runs have verdicts: see the next test.
+        with_verdict = corpus_of(run, (Outcome.FAILURE, End.FINISHED))
+        whole = resolve(with_verdict, policy)
+        assert (whole.n_runs, whole.excluded) == (2, ())
+        assert whole.event[0] == (
+            CENSORED if kind == "cut" and policy.limits == "censor" else FAILURE
+        )
+        assert whole.n_cut == (kind == "cut")
+        assert whole.bracket == (0.0, 0.5 if kind == "cut" else 0.0)
+        return
+    resolved = resolve(corpus, policy)
     if kind == "fault" and policy.faults == "exclude":
         assert resolved.n_runs == 0
         assert resolved.n_excluded == 1

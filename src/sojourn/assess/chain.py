@@ -58,9 +58,11 @@ class ChainSettings:
 
 
 DEFAULT_CHAIN = ChainSettings()
-# Replicates x units of the chain's bootstrap: a very large corpus gets fewer replicates, which its
-# narrow intervals do not miss.
+# Replicates x units, and replicates x steps, of the chain's bootstrap: very many units or very
+# long runs get fewer replicates.
 _MAX_DRAWN_UNITS = 50_000_000
+_MAX_DRAWN_STEPS = 20_000_000
+_MIN_DRAWS = 99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,22 +134,26 @@ class ChainFindings:
             self.intervals.success_within if outcome == "success" else self.intervals.failure_within
         )
         claim = self.certificate.claim("timing")
+        if self.fit.unidentified:
+            reason = "no observed path leads out of some state"
+            return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
         if claim.verdict is Verdict.REJECTED or d > int(curve.x[-1]):
             reason = "the chain's timing is rejected" if d <= int(curve.x[-1]) else "not computed"
             return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
         beyond = d > self.fit.horizon
-        supported = claim.verdict is Verdict.ACCEPTED and not beyond
+        exact = self.certificate.method == "exact"
+        supported = claim.verdict is Verdict.ACCEPTED and exact and not beyond
         reasons = (f"beyond the longest run ({self.fit.horizon} steps): extrapolation",)
         return Estimate(
             value=float(curve.value[d]),
             interval=Interval(
-                low=float(curve.low[d]),
-                high=float(curve.high[d]),
+                low=max(float(curve.low[d]), 0.0),
+                high=min(float(curve.high[d]), 1.0),
                 ci_prob=curve.ci_prob,
                 kind=curve.kind,
             ),
             status=Status.SUPPORTED if supported else Status.INCONCLUSIVE,
-            reasons=reasons if beyond else (() if supported else ("timing is inconclusive",)),
+            reasons=reasons if beyond else (() if supported else ("timing is not certified",)),
             estimand="population",
         )
 
@@ -231,7 +237,7 @@ def assess_chain(
         fit,
         sequences,
         ci_prob=ci_prob,
-        n_draws=max(min(n_resamples, _MAX_DRAWN_UNITS // fit.n_units), min(n_resamples, 199)),
+        n_draws=_affordable_draws(fit, n_resamples),
         horizon=2 * fit.horizon,
         rng=for_intervals,
     )
@@ -257,6 +263,12 @@ def assess_chain(
         rows=_state_rows(fit, sequences.states),
         n_left_out=int((~kept).sum()),
     )
+
+
+def _affordable_draws(fit: HomogeneousFit, wanted: int) -> int:
+    """Return how many replicates to draw: those asked for, fewer where each costs very much."""
+    most = min(_MAX_DRAWN_UNITS // fit.n_units, _MAX_DRAWN_STEPS // max(2 * fit.horizon, 1))
+    return min(wanted, max(most, _MIN_DRAWS))
 
 
 def _state_rows(fit: HomogeneousFit, steps: npt.NDArray[np.int32]) -> tuple[StateRow, ...]:

@@ -42,10 +42,11 @@ from sojourn.attempts import (
 )
 from sojourn.attempts.beta_binomial import count_law
 from sojourn.corpus import Group, Policy, ResolvedRuns, TraceCorpus, resolve
-from sojourn.corpus.traces import DEFAULT_GROUPING
+from sojourn.corpus.traces import DEFAULT_GROUPING, LIMIT_KINDS
 from sojourn.errors import NothingUsableError
 from sojourn.estimates import Claim, Estimate, Status, Verdict
 from sojourn.process.incidence import Incidence, fit_incidence
+from sojourn.records import LimitKind
 from sojourn.sequences import CENSORED
 
 __all__ = ["MIN_UNITS", "assess_groups", "assess_traces"]
@@ -53,6 +54,10 @@ __all__ = ["MIN_UNITS", "assess_groups", "assess_traces"]
 
 _MAX_K = 8
 _MAX_NAMED = 3
+# Limits that cut at a step which does not depend on what a run did.
+_STEP_LIMITS = [LIMIT_KINDS.index(kind) for kind in (LimitKind.STEPS, LimitKind.TURNS)]
+# Share of tasks that may have fewer attempts than the others before pass^k rests on which.
+_MAX_UNEQUAL = 0.05
 _CHECK_LEVEL = 0.05
 
 
@@ -185,7 +190,7 @@ def _assess(
     attempts = tuple(
         _doubted(row, doubt) for row in _pass_rows(counts, ci_prob, n_resamples, for_attempts)
     )
-    curves = _curves(resolved, ci_prob, n_resamples, for_curves)
+    curves = _curves(corpus, resolved, ci_prob, n_resamples, for_curves)
     found = None
     if chain is not None:
         found = assess_chain(
@@ -422,13 +427,17 @@ def _heterogeneity(
 
 
 def _curves(
-    resolved: ResolvedRuns, ci_prob: float, n_resamples: int, rng: np.random.Generator
+    corpus: TraceCorpus,
+    resolved: ResolvedRuns,
+    ci_prob: float,
+    n_resamples: int,
+    rng: np.random.Generator,
 ) -> Incidence | None:
     known = resolved.duration >= 0
     if not known.any():
         return None
     limits = resolved.step_limit[known]
-    return fit_incidence(
+    curves = fit_incidence(
         resolved.duration[known],
         resolved.event[known],
         resolved.unit[known],
@@ -436,6 +445,29 @@ def _curves(
         ci_prob=ci_prob,
         n_resamples=n_resamples,
         rng=rng,
+    )
+    kind = corpus.limit_kind[resolved.index]
+    telling = known & (resolved.event == CENSORED) & ~np.isin(kind, _STEP_LIMITS)
+    if not telling.any():
+        return curves
+    return _supported_to(curves, int(resolved.duration[telling].min()))
+
+
+def _supported_to(curves: Incidence, step: int) -> Incidence:
+    """Return the curves, no longer supported from the first cut on that may tell of the run.
+
+    A budget of tokens, time or money cuts runs at steps that depend on what they did, while the
+    curves take a cut run to be like those that went on.
+    """
+    if curves.supported_to <= step:
+        return curves
+    return replace(
+        curves,
+        success=replace(curves.success, n_supported=step + 1),
+        failure=replace(curves.failure, n_supported=step + 1),
+        supported_to=step,
+        support_reason=f"after step {step} a limit that is not one of steps cut runs; the curves "
+        "hold only if it had nothing to do with how they were going",
     )
 
 
@@ -460,18 +492,27 @@ def _claims(
     )
     within = [row.k for row in attempts if not row.is_beyond]
     single = within[-1] == 1
+    unequal = float(np.mean(counts.attempts < counts.modal_attempts)) > _MAX_UNEQUAL
+    unequal |= counts.max_attempts > counts.modal_attempts
     if single:
         why = "one attempt per task: nothing is repeated"
+    elif unequal:
+        why = (
+            "tasks differ in their number of attempts: pass^k rests on those with k, and is biased "
+            "if tries stopped at a success"
+        )
     elif mixed:
         why = "attempts of different agents, models or limits are no repeats"
     else:
         why = f"unbiased for k = 1 .. {within[-1]}, attempts drawn without replacement"
     yield Claim(
         claim="attempts",
-        verdict=Verdict.INCONCLUSIVE if more or single or mixed else Verdict.ACCEPTED,
+        verdict=Verdict.INCONCLUSIVE if more or single or mixed or unequal else Verdict.ACCEPTED,
         reasons=(why,),
         next="repeat each task: 4 attempts or more"
         if single
+        else "give every task the same number of attempts"
+        if unequal
         else "assess each agent, model and limit on its own"
         if mixed
         else more,

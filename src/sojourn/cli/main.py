@@ -91,12 +91,15 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error), ExitCode.NOTHING_USABLE)
     except StateTableError as error:
         return _fail(f"--states: {error}", ExitCode.USAGE)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader of our output went away (`| head`): nobody is left to tell.
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+            return ExitCode.OK
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", ExitCode.INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nobody is left to tell.
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-        return ExitCode.OK
     except Exception as error:
         return _other_failure(error)
     return int(code or 0)

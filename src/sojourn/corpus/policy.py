@@ -12,6 +12,7 @@ limit, with a failure verdict or none          censored at its last step       f
 failure, or agent_error without a verdict      failure at its last step        failure
 =============================================  ==============================  =================
 
+Where no run of a corpus has a verdict, those that a limit or an error ended have none either.
 Every rate is also given as the bracket of [all doubtful runs fail, all succeed]; doubtful are the
 runs of the first row and those that a limit cut before they succeeded.
 """
@@ -159,10 +160,14 @@ def resolve(corpus: TraceCorpus, policy: Policy | None = None) -> ResolvedRuns:
     ended_by = {end: corpus.end == ENDS.index(end) for end in ENDS}
     unscored = corpus.outcome == OUTCOMES.index(Outcome.UNSCORED)
     succeeded = corpus.outcome == OUTCOMES.index(Outcome.SUCCESS)
+    has_own_end = ended_by[End.LIMIT] | ended_by[End.AGENT_ERROR]
+    if unscored.all():
+        # Without any verdict a cut run is no failure: it lacks its verdict as all others do.
+        has_own_end = np.zeros_like(unscored)
     faults = {
         "infrastructure error": ended_by[End.INFRA_ERROR],
         "cancelled": ended_by[End.CANCELLED],
-        "no verdict": unscored & ~ended_by[End.LIMIT] & ~ended_by[End.AGENT_ERROR],
+        "no verdict": unscored & ~has_own_end,
     }
     fault = np.zeros(len(corpus), bool)
     excluded = []

@@ -441,7 +441,9 @@ class _Files:
             return source.path
         try:
             equal = self._sizes.get(self._size(source), ())
-            return next((p for p in equal if self._digest(p) == self._digest(source.path)), None)
+            # Equal bytes under another name may be another run: names of files are data to some.
+            named = (p for p in equal if p.name == source.path.name)
+            return next((p for p in named if self._digest(p) == self._digest(source.path)), None)
         except OSError:
             return None  # whoever reads it will say so
 
@@ -524,6 +526,6 @@ def read_source(
 
 def skip(builder: Builder, item: Skipped, *, strict: bool) -> None:
     """Count what was left out, or raise ReaderError if reading is `strict`."""
-    if strict and item.what != "key":
+    if strict and item.what not in ("key", "stranger"):
         raise ReaderError(f"{item.source}: {item.reason} (--strict)")
     builder.skip(item)
