@@ -11,14 +11,14 @@ little of a geometric law: no score is minus infinity, and all processes pay the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from sojourn.sequences import CENSORED, FAILURE, SUCCESS, StateSequences
 
-__all__ = ["GeometricTail", "TraceProcess", "run_scores", "task_scores"]
+__all__ = ["GeometricTail", "RefittableProcess", "TraceProcess", "run_scores", "task_scores"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,6 +70,51 @@ class TraceProcess(Protocol):
 
     def value(self, state: int, step: int) -> float | None:
         """P(success | the run is in `state` at its step number `step`); None: not identified."""
+        ...
+
+
+@runtime_checkable
+class RefittableProcess(TraceProcess, Protocol):
+    """A fitted process that the bootstrap and the test of fit can fit and draw again and again."""
+
+    def refit(self, sequences: StateSequences, *, weights: Floats | None = None) -> Self:
+        """Fit again to runs of the same states.
+
+        Penalties, knots, numbers of classes or phases are held as they are, and an iteration
+        starts from this fit, so that a refit costs a fraction of a fit.
+
+        Parameters
+        ----------
+        sequences : StateSequences
+            The runs.
+        weights : ndarray of shape (n_runs,), optional
+            How often each run counts, not negative; the weight of a resampled unit is given to
+            all its runs.
+        """
+        ...
+
+    def simulate_tasks(
+        self,
+        task: npt.NDArray[np.int32],
+        *,
+        log_odds: Floats | None = None,
+        max_steps: int = 1_000_000,
+        rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    ) -> StateSequences:
+        """Draw one run for each entry of `task`, the runs of a task sharing what tasks share.
+
+        Parameters
+        ----------
+        task : ndarray of shape (n_runs,), int32
+            The task of each run; also the unit of the drawn runs.
+        log_odds : ndarray of shape (n_runs,), optional
+            Added to the log odds of success against failure wherever the run may end; when runs
+            end is left as it is.
+        max_steps : int
+            A run that would go on after so many steps is cut there.
+        rng : Generator, SeedSequence, int or None
+            Source of chance.
+        """
         ...
 
 
