@@ -41,6 +41,7 @@ EXPECTED = {
     "write_corpus",
     "write_json",
     "write_report",
+    "write_sessions",
 }
 
 

@@ -130,3 +130,36 @@ def test_demo_of_sessions_runs_and_writes(
     assert "716 successes" in capsys.readouterr().out
     document = json.loads(figures.read_text())
     assert (document["kind"], document["corpus"]["n_tasks"]) == ("sessions", 2475)
+
+
+def test_sessions_convert_and_validate(
+    session_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+    assert main(["validate", str(session_table)]) == 0
+    shown.append(capsys.readouterr().out)
+    for suffix in (".parquet", ".csv", ".jsonl"):
+        target = tmp_path / f"again{suffix}"
+        assert main(["convert", str(session_table), "-o", str(target)]) == 0
+        assert "3 sessions, 90 tasks" in capsys.readouterr().out
+        assert main(["validate", str(target)]) == 0
+        shown.append(capsys.readouterr().out)
+    assert len(set(shown)) == 1
+    assert "90" in shown[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["convert", "TABLE", "-o", "out.csv", "--as", "traces"],
+        ["convert", "TABLE", "-o", "out.xlsx"],
+        ["convert", "TABLE", "-o", "out.csv", "--no-digests"],
+        ["validate", "TABLE", "--outcomes", "x.csv"],
+    ],
+)
+def test_what_does_not_go_with_sessions_is_refused(
+    arguments: list[str], session_table: Path, tmp_path: Path
+) -> None:
+    places = {"TABLE": str(session_table), "out.csv": str(tmp_path / "out.csv")}
+    assert main([places.get(word, word) for word in arguments]) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sessions.csv"]

@@ -13,7 +13,7 @@ from sojourn.corpus import write_jsonl
 from sojourn.corpus.simulated import corpus_of_sequences
 from sojourn.process import preset, simulate_tasks
 from sojourn.process.simulate import mislabel
-from sojourn.readers import read_traces
+from sojourn.readers import read_sessions, read_traces
 
 
 def assessed(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def test_presets_are_listed_and_an_unknown_one_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "list"]) == 0
-    assert len(capsys.readouterr().out.split()) == 8
+    assert len(capsys.readouterr().out.split()) == 9
     assert main(["simulate", "nonsense", "-o", str(tmp_path / "x.jsonl")]) == 2
     assert main(["simulate", "react", "-o", str(tmp_path / "x.txt")]) == 2
     assert main(["simulate", "react"]) == 2
@@ -125,3 +125,38 @@ def test_users_states_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     table.write_text('{"plan": "x"}')
     assert main(arguments) == 2
     assert "--states: the table has no state for 'tool'" in capsys.readouterr().err
+
+
+def test_sessions_are_drawn_as_asked_and_their_truth_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "s.csv"
+    assert (
+        main(["simulate", "sessions", "-o", str(table), "--sessions", "5", "--tasks", "400"]) == 0
+    )
+    shown = capsys.readouterr().out
+    # Three states at equal shares: (.985 + .955 + .76) / 3.
+    assert "long-run success 0.9000" in shown
+    assert "independent tasks: 0.1216" in shown
+    log = read_sessions(table)
+    assert (log.n_sessions, len(log)) == (5, 2000)
+    # The states' variance of .01 with a correlation of .85 a task: one standard error is .01.
+    assert abs(log.success().mean() - 0.9) < 0.04
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sessions", "--memory", "0.2", "-o", "S"],
+        ["react", "--stay", "0.2", "-o", "R"],
+        ["sessions", "--state-success", ".9,two", "-o", "S"],
+        ["sessions", "--stay", "1.0", "-o", "S"],
+        ["sessions"],
+    ],
+)
+def test_options_of_the_other_kind_and_nonsense_are_refused(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    places = {"S": str(tmp_path / "s.csv"), "R": str(tmp_path / "r.jsonl")}
+    assert main(["simulate", *(places.get(word, word) for word in arguments)]) == 2
+    assert list(tmp_path.iterdir()) == []

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         TraceCorpus,
         resolve,
         write_corpus,
+        write_sessions,
     )
     from sojourn.estimates import (
         Claim,
@@ -96,6 +97,7 @@ _HOMES = {
     "write_corpus": "corpus",
     "write_json": "report",
     "write_report": "report",
+    "write_sessions": "corpus",
 }
 
 __all__ = [
@@ -132,6 +134,7 @@ __all__ = [
     "write_corpus",
     "write_json",
     "write_report",
+    "write_sessions",
 ]
 
 

@@ -36,7 +36,7 @@ def show(
     typer.Exit
         With 3 if a source that was named cannot be read.
     """
-    from sojourn.cli._stdin import as_files, plain
+    from sojourn.cli._stdin import as_files, plain, spool_of
     from sojourn.readers import preview
 
     check_format(format)
@@ -45,7 +45,7 @@ def show(
     formats: Counter[str] = Counter()
     failed = False
     with as_files(paths) as files:
-        spool = files[paths.index("-")] if "-" in paths else None
+        spool = spool_of(files)
         for path in files:
             for item in preview(Path(path), format=format, options=options, n=_SAMPLE):
                 formats[item.format or "skipped"] += 1

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sojourn.tables import n_of
+
 if TYPE_CHECKING:
-    from sojourn.corpus import Policy, TraceCorpus
+    from sojourn.corpus import Policy, SessionLog, TraceCorpus
     from sojourn.readers import ReadOptions
 
 Paths = Annotated[
@@ -90,7 +92,7 @@ def read_corpus(
 ) -> TraceCorpus:
     """Read the runs that a command was given, verdicts joined, with progress on stderr."""
     from sojourn.cli._progress import Progress
-    from sojourn.cli._stdin import as_files
+    from sojourn.cli._stdin import as_files, spool_of
     from sojourn.readers import read_traces
 
     check_format(format)
@@ -109,8 +111,8 @@ def read_corpus(
             strict=strict,
             progress=lambda path, n: progress.say(f"reading {path.name}: {n} runs"),
         )
-        if "-" in paths:
-            corpus = _named_plainly(corpus, files[paths.index("-")])
+        if (spool := spool_of(files)) is not None:
+            corpus = _named_plainly(corpus, spool)
     return corpus if verdicts is None else join_outcomes(corpus, verdicts)
 
 
@@ -129,22 +131,22 @@ def _named_plainly(corpus: TraceCorpus, spool: str) -> TraceCorpus:
     return corpus.replace(**labels, skipped=skipped)
 
 
-_SUFFIXES = (".parquet", ".jsonl")
+_SUFFIXES = {"traces": (".parquet", ".jsonl"), "sessions": (".parquet", ".csv", ".jsonl")}
 
 
-def check_output(output: Path) -> None:
-    """Refuse, before any work is done, a file of runs that could not be written after it.
+def check_output(output: Path, kind: str = "traces") -> None:
+    """Refuse, before any work is done, a file that could not be written after it.
 
     Raises
     ------
     typer.BadParameter
-        If the suffix is neither .parquet nor .jsonl, or the folder is not there.
+        If the suffix is none of a file of runs, or of sessions, or the folder is not there.
     """
     if not output.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
-    if output.suffix not in _SUFFIXES:
+    if output.suffix not in _SUFFIXES[kind]:
         raise typer.BadParameter(
-            f"{output.name} must end in {' or '.join(_SUFFIXES)}", param_hint="--output"
+            f"{output.name} must end in {' or '.join(_SUFFIXES[kind])}", param_hint="--output"
         )
 
 
@@ -155,3 +157,11 @@ def write_runs(corpus: TraceCorpus, output: Path) -> None:
     write = write_corpus if output.suffix == ".parquet" else write_jsonl
     write(corpus, output)
     typer.echo(f"wrote {output}: {len(corpus)} runs, {corpus.steps.size} steps")
+
+
+def write_tasks(log: SessionLog, output: Path) -> None:
+    """Write sessions as their file's suffix says, and say so."""
+    from sojourn.corpus import write_sessions
+
+    write_sessions(log, output)
+    typer.echo(f"wrote {output}: {n_of(log.n_sessions, 'session')}, {n_of(len(log), 'task')}")

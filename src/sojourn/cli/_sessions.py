@@ -50,6 +50,7 @@ _RUNS_ONLY = {
     "power": "--power",
     "chain": "--no-chain",
     "require_certificate": "--require-certificate",
+    "digests": "--digests",
 }
 _SESSIONS_ONLY = {"profile": "--profile", "n_max": "--n-max"}
 

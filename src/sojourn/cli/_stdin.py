@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sojourn.errors import ReaderError
 
-__all__ = ["as_files", "plain"]
+__all__ = ["as_files", "plain", "spool_of"]
 
 _PREFIX = "sojourn-"
 _NAME = "standard input"
@@ -34,6 +34,11 @@ def as_files(paths: list[str]) -> Iterator[list[str]]:
             yield [str(spool) if path == "-" else path for path in paths]
         except ReaderError as error:
             raise type(error)(plain(str(error), str(spool))) from None
+
+
+def spool_of(files: list[str]) -> str | None:
+    """Return which of the files holds what stood on standard input, if one does."""
+    return next((file for file in files if Path(file).name == _NAME), None)
 
 
 def plain(text: str, spool: str) -> str:

@@ -1,9 +1,9 @@
-"""``sojourn simulate``: runs of a known chain, to see what the figures make of a known truth."""
+"""``sojourn simulate``: runs or sessions of a known process, to see what the figures make of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,15 +12,43 @@ from sojourn.cli._options import check_output, write_runs
 __all__ = ["command"]
 
 
+# Options of one kind, by the name of their parameter.
+_RUNS_ONLY = {
+    "attempts": "--attempts",
+    "max_steps": "--max-steps",
+    "odds_sd": "--odds-sd",
+    "pace_sd": "--pace-sd",
+    "memory": "--memory",
+    "censored": "--censored",
+    "noise": "--noise",
+}
+_SESSIONS_ONLY = {
+    "sessions": "--sessions",
+    "state_success": "--state-success",
+    "stay": "--stay",
+    "subdomains": "--subdomains",
+    "missing": "--missing",
+}
+
+
 def command(
+    context: typer.Context,
     preset: Annotated[
-        str, typer.Argument(help="A published synthetic chain: react, ..., ss7; list shows them.")
+        str,
+        typer.Argument(
+            help="A published synthetic chain: react, ..., ss7 (list shows them); or sessions."
+        ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A .jsonl or .parquet file to write."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .jsonl or .parquet file to write; sessions may be a .csv.",
+        ),
     ] = None,
-    tasks: Annotated[int, typer.Option(help="Number of tasks.", min=1)] = 100,
+    tasks: Annotated[int, typer.Option(help="Number of tasks (of each session).", min=1)] = 100,
     attempts: Annotated[int, typer.Option(help="Attempts at each task.", min=1)] = 4,
     max_steps: Annotated[int, typer.Option(help="Cut runs after so many steps.", min=1)] = 200,
     odds_sd: Annotated[
@@ -39,9 +67,64 @@ def command(
     noise: Annotated[
         float, typer.Option(help="Share of steps logged under another state's name.", min=0, max=1)
     ] = 0.0,
+    sessions: Annotated[int, typer.Option(help="Sessions only: how many.", min=1)] = 1,
+    state_success: Annotated[
+        str,
+        typer.Option(
+            metavar="P,P,..",
+            help="Sessions only: probability of success in each hidden state; one: independent.",
+        ),
+    ] = ".985,.955,.76",
+    stay: Annotated[
+        float, typer.Option(help="Sessions only: probability of staying in a state.", min=0, max=1)
+    ] = 0.90,
+    subdomains: Annotated[
+        int, typer.Option(help="Sessions only: kinds of tasks, all alike.", min=1, max=1000)
+    ] = 1,
+    missing: Annotated[
+        float, typer.Option(help="Sessions only: share of tasks without a verdict.", min=0, max=1)
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of all random draws.", min=0)] = 0,
 ) -> None:
-    """Simulate runs of a published chain, with what real corpora add to it."""
+    """Simulate runs of a published chain, with what real corpora add to it, or ordered sessions."""
+    given = _SESSIONS_ONLY if preset != "sessions" else _RUNS_ONLY
+    for name, option in given.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"{option} does not go with {preset}")
+    if preset == "sessions":
+        from sojourn.cli._simulate_sessions import SessionDesign, write_sessions
+
+        write_sessions(
+            SessionDesign(sessions, tasks, state_success, stay, subdomains, missing, seed), output
+        )
+        return
+    _write_runs(
+        preset,
+        output,
+        design={
+            "n_tasks": tasks,
+            "n_attempts": attempts,
+            "odds_sd": odds_sd,
+            "pace_sd": pace_sd,
+            "max_steps": max_steps,
+            "memory": memory,
+        },
+        censored=censored,
+        noise=noise,
+        seed=seed,
+    )
+
+
+def _write_runs(
+    preset: str,
+    output: Path | None,
+    *,
+    design: dict[str, Any],
+    censored: float,
+    noise: float,
+    seed: int,
+) -> None:
     import numpy as np
 
     from sojourn.corpus.simulated import corpus_of_sequences
@@ -49,26 +132,19 @@ def command(
     from sojourn.process.simulate import preset as chain_of
 
     if preset == "list":
-        typer.echo("\n".join(PRESETS))
+        typer.echo("\n".join((*PRESETS, "sessions")))
         return
     if preset not in PRESETS:
-        raise typer.BadParameter(f"{preset!r} is none of {', '.join(PRESETS)}", param_hint="PRESET")
+        raise typer.BadParameter(
+            f"{preset!r} is none of {', '.join(PRESETS)}, sessions", param_hint="PRESET"
+        )
     if output is None:
         raise typer.BadParameter("name the file to write", param_hint="--output")
     check_output(output)
     rng = np.random.default_rng(seed)
     chain = chain_of(preset)
     try:
-        runs = simulate_tasks(
-            chain,
-            tasks,
-            attempts,
-            rng=rng,
-            odds_sd=odds_sd,
-            pace_sd=pace_sd,
-            max_steps=max_steps,
-            memory=memory,
-        )
+        runs = simulate_tasks(chain, rng=rng, **design)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     runs = mislabel(censor_uniformly(runs, censored, rng=rng), noise, rng=rng)

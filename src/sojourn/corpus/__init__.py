@@ -8,6 +8,7 @@ from sojourn.corpus.jsonl import write_jsonl
 from sojourn.corpus.parquet import write_corpus
 from sojourn.corpus.policy import Policy, ResolvedRuns, resolve
 from sojourn.corpus.session_builder import SessionLogBuilder, TaskBatch
+from sojourn.corpus.session_files import write_sessions
 from sojourn.corpus.sessions import Gaps, SessionCounts, SessionLog, SessionTable
 from sojourn.corpus.traces import Group, TaskTable, TraceCorpus
 
@@ -30,4 +31,5 @@ __all__ = [
     "resolve",
     "write_corpus",
     "write_jsonl",
+    "write_sessions",
 ]

@@ -1,4 +1,4 @@
-"""Paths of states as a corpus, so that what was simulated can be assessed like any log."""
+"""What was simulated, as a corpus or a log of sessions that can be assessed like any other."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import numpy as np
 
 from sojourn.corpus.builder import CorpusBuilder, TraceBatch
 from sojourn.corpus.columns import ACTORS, STEP_KINDS, Categorical, StepTypes
+from sojourn.corpus.session_builder import SessionLogBuilder, TaskBatch
+from sojourn.corpus.sessions import SessionLog
 from sojourn.corpus.traces import ENDS, LIMIT_KINDS, OUTCOMES, TraceCorpus
 from sojourn.records import Actor, End, LimitKind, Outcome, StepKind
 from sojourn.sequences import CENSORED, SUCCESS, StateSequences
+from sojourn.task_sequences import TaskSequences
 
-__all__ = ["corpus_of_sequences"]
+__all__ = ["corpus_of_sequences", "log_of_sequences"]
 
 
 def corpus_of_sequences(sequences: StateSequences, *, model: str) -> TraceCorpus:
@@ -58,6 +61,44 @@ def corpus_of_sequences(sequences: StateSequences, *, model: str) -> TraceCorpus
             step_types=StepTypes.from_keys(
                 [(name, agent, tool, -1, 1) for name in sequences.state_names]
             ),
+        )
+    )
+    return builder.build()
+
+
+def log_of_sequences(sequences: TaskSequences, *, domain: str) -> SessionLog:
+    """Return simulated sessions as a log of one domain, positions from 0.
+
+    Parameters
+    ----------
+    sequences : TaskSequences
+        The sessions; a missing outcome becomes a task without a verdict.
+    domain : str
+        The name of the domain.
+    """
+    sizes = np.diff(sequences.offsets)
+    session = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
+    n_tasks = session.size
+    outcomes = (Outcome.FAILURE, Outcome.SUCCESS, Outcome.UNSCORED)  # the last for -1
+    code = np.array([OUTCOMES.index(outcome) for outcome in outcomes])
+    builder = SessionLogBuilder()
+    builder.add_batch(
+        TaskBatch(
+            n_tasks=n_tasks,
+            numbers={
+                "outcome": code[sequences.success],
+                "position": np.arange(n_tasks) - np.repeat(sequences.offsets[:-1], sizes),
+            },
+            labels={
+                "session_id": Categorical(
+                    codes=session, values=tuple(f"session-{i}" for i in range(sizes.size))
+                ),
+                "domain": Categorical.constant(domain, n_tasks),
+                "subdomain": Categorical(
+                    codes=sequences.subdomain, values=sequences.subdomain_names
+                ),
+                "source_type": Categorical.constant("simulated", n_tasks),
+            },
         )
     )
     return builder.build()
