@@ -25,8 +25,13 @@ import numpy.typing as npt
 
 from sojourn._validation import check_fraction, check_positive_int, frozen_array, generator
 from sojourn.estimates import Verdict, number
-from sojourn.process._exact_kernels import replicate_curves
-from sojourn.process.counting import share_survivals
+from sojourn.process.unit_curves import (
+    CurveReplicates,
+    UnitTables,
+    fit_curves,
+    resampled_weights,
+    unit_tables,
+)
 from sojourn.sequences import CENSORED, StateSequences
 
 __all__ = [
@@ -35,17 +40,19 @@ __all__ = [
     "MisspecificationBound",
     "UnitTables",
     "bound_from_replicates",
+    "bound_of_curves",
     "fit_curves",
     "misspecification_bound",
+    "nothing_to_compare",
     "resampled_weights",
     "unit_tables",
+    "without_bounds",
 ]
 
 Floats = npt.NDArray[np.float64]
 
 _MIN_UNITS = 20
 _ONE_SIDED = 1.6448536269514722  # normal quantile at .95
-_CHUNK_CELLS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,101 +179,6 @@ class MisspecificationBound:
         }
 
 
-class UnitTables(NamedTuple):
-    """What each unit adds to the sufficient statistics of the chain and of the incidence.
-
-    ``cells`` is a scipy CSR array of shape (n_units, m + m (m + 3) + 3 (n_steps + 1)): starts,
-    steps with what followed them, and endings by event and length. The tables of a resampled
-    corpus are a weighted sum of rows.
-    """
-
-    cells: Any
-    n_states: int
-    n_steps: int
-    n_runs: int
-
-    @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return int(self.cells.shape[0])
-
-
-class _Curves(NamedTuple):
-    fitted: Floats  # (B, 2, n_steps + 1)
-    observed: Floats
-
-
-def unit_tables(sequences: StateSequences) -> UnitTables:
-    """Tabulate starts, steps and endings of each unit.
-
-    Runs that were cut before their first step tell nothing and are left out; runs that ended
-    before it count at step 0.
-    """
-    from scipy.sparse import coo_array
-
-    used = np.flatnonzero((sequences.lengths > 0) | (sequences.event != CENSORED))
-    runs = sequences.select(used)
-    m = runs.n_states
-    n_steps = int(runs.lengths.max()) if runs.n_runs else 0
-    unit = np.unique(runs.unit, return_inverse=True)[1]
-    full = np.flatnonzero(runs.lengths > 0)
-    first = runs.states[runs.offsets[:-1][full]].astype(np.int64)
-    following = np.append(runs.states[1:], 0)[: runs.states.size].astype(np.int64)
-    final = runs.offsets[1:][full] - 1
-    following[final] = np.array([m + 2, m, m + 1])[runs.event[full]]
-    step = m + runs.states.astype(np.int64) * (m + 3) + following
-    ending = m + m * (m + 3) + runs.event.astype(np.int64) * (n_steps + 1) + runs.lengths
-    row = np.concatenate((unit[full], np.repeat(unit, runs.lengths), unit))
-    column = np.concatenate((first, step, ending))
-    n_units = int(unit.max()) + 1 if unit.size else 0
-    shape = (n_units, m + m * (m + 3) + 3 * (n_steps + 1))
-    cells = coo_array((np.ones(row.size), (row, column)), shape=shape).tocsr()
-    return UnitTables(cells, m, n_steps, runs.n_runs)
-
-
-def resampled_weights(
-    n_units: int, n_resamples: int, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
-    """Draw how often each unit stands in each resample, shape (n_resamples, n_units)."""
-    return rng.multinomial(n_units, np.full(n_units, 1.0 / n_units), size=n_resamples)
-
-
-def fit_curves(tables: UnitTables, weights: npt.NDArray[Any]) -> _Curves:
-    """Fit the homogeneous chain and Aalen-Johansen to weighted corpora.
-
-    Parameters
-    ----------
-    tables : UnitTables
-        The corpus by units.
-    weights : ndarray of shape (B, n_units)
-        How often each unit counts in each of B corpora.
-
-    Returns
-    -------
-    named tuple
-        ``fitted`` and ``observed``, each of shape (B, 2, n_steps + 1): success and failure
-        curves. The chain is fitted by maximum likelihood without smoothing; a cut run counts
-        with the steps it took, and is known to have gone on after the last of them.
-    """
-    m, n_steps = tables.n_states, tables.n_steps
-    n_corpora = weights.shape[0]
-    fitted = np.zeros((n_corpora, 2, n_steps + 1))
-    observed = np.zeros_like(fitted)
-    chunk = max(1, _CHUNK_CELLS // max(tables.cells.shape))
-    for low in range(0, n_corpora, chunk):
-        part = slice(low, min(low + chunk, n_corpora))
-        summed = np.ascontiguousarray((tables.cells.T @ weights[part].T.astype(np.float64)).T)
-        starts, steps, endings = np.split(summed, [m, m + m * (m + 3)], axis=1)
-        replicate_curves(
-            np.ascontiguousarray(starts),
-            share_survivals(steps.reshape(-1, m, m + 3)),
-            np.ascontiguousarray(endings).reshape(-1, 3, n_steps + 1),
-            fitted[part],
-            observed[part],
-        )
-    return _Curves(fitted, observed)
-
-
 def bound_from_replicates(delta: Floats, replicates: Floats, *, margin: float) -> CurveBound:
     """Bound the largest error of a curve from its bootstrap replicates; any process.
 
@@ -345,12 +257,38 @@ def misspecification_bound(
     if check_positive_int(n_resamples, name="n_resamples") < 2:
         raise ValueError("n_resamples must be at least 2")
     tables = unit_tables(sequences)
-    nothing = _nothing_to_compare(sequences, tables)
+    nothing = nothing_to_compare(sequences, tables)
     if nothing is not None:
-        return _without_bounds(tables, margin, nothing)
+        return without_bounds(tables, margin, nothing)
     weights = resampled_weights(tables.n_units, n_resamples, generator(rng))
     whole = fit_curves(tables, np.ones((1, tables.n_units)))
-    again = fit_curves(tables, weights)
+    return bound_of_curves(
+        tables, whole, fit_curves(tables, weights), margin=margin, ci_prob=ci_prob
+    )
+
+
+def bound_of_curves(
+    tables: UnitTables,
+    whole: CurveReplicates,
+    again: CurveReplicates,
+    *,
+    margin: float,
+    ci_prob: float = 0.95,
+    richer: str = "use a process whose steps depend on progress, or the Aalen-Johansen curve",
+) -> MisspecificationBound:
+    """Bound the error of any process's curves, from its curves on all and on resampled units.
+
+    Parameters
+    ----------
+    tables : UnitTables
+        The corpus by units.
+    whole, again : CurveReplicates
+        The curves on all runs (one corpus), and on the resampled units.
+    margin, ci_prob : float
+        As in `misspecification_bound`.
+    richer : str
+        What to do where the error itself exceeds the margin.
+    """
     delta = whole.fitted[0] - whole.observed[0]
     deltas = again.fitted - again.observed
     bounds = [bound_from_replicates(delta[k], deltas[:, k], margin=margin) for k in (0, 1)]
@@ -358,7 +296,7 @@ def misspecification_bound(
         _with_band(whole.fitted[0, k], again.fitted[:, k], whole.observed[0, k], ci_prob)
         for k in (0, 1)
     ]
-    judged = _judge(bounds, tables.n_units, margin)
+    judged = _judge(bounds, tables.n_units, margin, richer)
     return MisspecificationBound(
         verdict=judged.verdict,
         margin=margin,
@@ -368,14 +306,15 @@ def misspecification_bound(
         failure_curve=pairs[1],
         n_units=tables.n_units,
         n_runs=tables.n_runs,
-        n_resamples=n_resamples,
+        n_resamples=again.fitted.shape[0],
         units_needed=judged.units_needed,
         reasons=judged.reasons,
         next=judged.next,
     )
 
 
-def _nothing_to_compare(sequences: StateSequences, tables: UnitTables) -> str | None:
+def nothing_to_compare(sequences: StateSequences, tables: UnitTables) -> str | None:
+    """Say why curves of these runs cannot be compared, or None."""
     if tables.n_runs == 0 or tables.n_steps == 0:
         return "no run has a step"
     if not np.any(sequences.event != CENSORED):
@@ -387,7 +326,8 @@ def _nothing_to_compare(sequences: StateSequences, tables: UnitTables) -> str | 
     return None
 
 
-def _without_bounds(tables: UnitTables, margin: float, reason: str) -> MisspecificationBound:
+def without_bounds(tables: UnitTables, margin: float, reason: str) -> MisspecificationBound:
+    """Return the answer where curves cannot be compared: inconclusive, with the reason."""
     return MisspecificationBound(
         verdict=Verdict.INCONCLUSIVE,
         margin=margin,
@@ -426,7 +366,7 @@ class _Judged(NamedTuple):
     next: str | None
 
 
-def _judge(bounds: list[CurveBound], n_units: int, margin: float) -> _Judged:
+def _judge(bounds: list[CurveBound], n_units: int, margin: float, richer: str) -> _Judged:
     upper, lower = max(b.upper for b in bounds), max(b.lower for b in bounds)
     if n_units < _MIN_UNITS:
         return _Judged(
@@ -438,7 +378,6 @@ def _judge(bounds: list[CurveBound], n_units: int, margin: float) -> _Judged:
     if upper < margin:
         reason = f"the curves are off by at most {upper:.3f}, under the margin of {margin:g}"
         return _Judged(Verdict.ACCEPTED, None, (reason,), None)
-    richer = "use a process whose steps depend on progress, or the Aalen-Johansen curve"
     if lower > margin:
         reason = f"a curve is off by at least {lower:.3f}, over the margin of {margin:g}"
         return _Judged(Verdict.REJECTED, None, (reason,), richer)

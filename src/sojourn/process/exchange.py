@@ -318,11 +318,11 @@ def _chi_square(tables: Ints) -> Floats:
     flat = flat[:, total > 0].astype(np.float64)
     mean = total[total > 0] / flat.shape[0]
     # Equal corpora must tie whatever the order of additions.
-    return np.round(np.square(flat - mean) @ (1.0 / mean), 9)
+    return np.asarray(np.round(np.square(flat - mean) @ (1.0 / mean), 9))
 
 
 def _gains(tables: Ints) -> Floats:
-    """sum n log(n / mean) of each table, nats."""
+    """Sum of n log(n / mean) over the cells of each table, in nats."""
     flat = tables.reshape(tables.shape[0], -1)
     total = flat.sum(axis=0)
     flat = flat[:, total > 0].astype(np.float64)
