@@ -15,94 +15,39 @@ state from which no observed path leads to an end has no observed fate: what lie
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sojourn._validation import check_choice
+from sojourn._validation import check_choice, generator
 from sojourn.estimates import Estimate, Status
-from sojourn.process.absorbing import AbsorbingChain, leads_out
+from sojourn.process._exit_odds import as_tasks, check_task, last_states, shift_outcomes
+from sojourn.process._row_prior import RowPrior, possible_cells
+from sojourn.process._weighted import (
+    WeightedCounts,
+    check_unit_weights,
+    check_weights,
+    identified_states,
+    most_probable_mass,
+    weight_blocks,
+    weighted_counts,
+    weighted_tail,
+)
+from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.base import GeometricTail, run_scores, task_scores
-from sojourn.process.counting import TransitionCounts, count_transitions, share_survivals
+from sojourn.process.counting import TransitionCounts, count_by_unit, count_transitions
 from sojourn.sequences import StateSequences
 
 __all__ = ["HomogeneousFit", "RowPrior", "fit_homogeneous"]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-_IMPOSSIBLE = 1e-4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowPrior:
-    """How rows of counts become rows of probabilities; fixed while counts are resampled.
-
-    Attributes
-    ----------
-    smoothing : str
-        ``shrinkage``, ``published`` or ``none``.
-    kappa : float
-        With shrinkage, the total mass given to the mean row in each row.
-    alpha : float
-        With the published rule, the pseudo-count of every cell.
-    allowed : ndarray of shape (n_states, n_states + 2), bool
-        Cells that shrinkage may fill: next states, success, failure.
-    cut_step : str
-        ``unseen``: nothing is known of what followed the last step of a cut run. ``survived``: the
-        run is known not to have ended there.
-    """
-
-    smoothing: str
-    kappa: float
-    alpha: float
-    allowed: Mask
-    cut_step: str
-
-    def masses(self, tables: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-        """Split posterior masses of the rows into what was observed and what the prior adds.
-
-        Parameters
-        ----------
-        tables : ndarray of shape (..., n_states + 1, n_states + 3)
-            Counts, possibly of many corpora at once.
-
-        Returns
-        -------
-        observed, prior : ndarray of shape (..., n_states, n_states + 2)
-        """
-        m = tables.shape[-2] - 1
-        if self.cut_step == "survived":
-            observed = share_survivals(tables[..., 1:, :])
-        else:
-            observed = tables[..., 1:, : m + 2].astype(np.float64)
-        if self.smoothing == "published":
-            return observed, np.full(observed.shape, self.alpha)
-        base = self._base(observed)
-        if self.smoothing == "shrinkage":
-            return observed, self.kappa * base
-        # Without smoothing only rows without any observation need a convention: the mean row.
-        empty = observed.sum(axis=-1, keepdims=True) == 0.0
-        return observed, base * empty
-
-    def rows(self, tables: npt.NDArray[Any]) -> Floats:
-        """Probabilities of the next event in each state, shape (..., n_states, n_states + 2)."""
-        observed, prior = self.masses(tables)
-        total = observed + prior
-        return np.asarray(total / total.sum(axis=-1, keepdims=True), dtype=np.float64)
-
-    def _base(self, observed: Floats) -> Floats:
-        """Give the mean row over all states, restricted in each row to the cells allowed there."""
-        marginal = observed.sum(axis=-2, keepdims=True)
-        base = marginal * self.allowed
-        total = base.sum(axis=-1, keepdims=True)
-        # A row that may take nothing of the mean row gets no mass, unless it has nothing else:
-        # then its state is kept, for which no exit is ever claimed.
-        stay = np.zeros(observed.shape)
-        m = observed.shape[-2]
-        stay[..., np.arange(m), np.arange(m)] = observed.sum(axis=-1) == 0.0
-        return np.where(total > 0.0, base / np.where(total > 0.0, total, 1.0), stay)
+_SMOOTHINGS = ("shrinkage", "published", "none")
+_CUT_STEPS = ("unseen", "survived")
+_STARTS = ("empirical", "modal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -221,11 +166,120 @@ class HomogeneousFit:
 
     def value(self, state: int, step: int = 1) -> float | None:
         """P(success | now in `state`); None where a state on its way is unidentified."""
-        if self.unidentified:
-            lost = np.isin(self.state_names, self.unidentified).astype(np.float64)
-            if leads_out(self.counts.transitions, lost)[state]:
-                return None
+        if self.unidentified and not identified_states(self.counts.table)[1][state]:
+            return None
         return self.chain.value(state, step)
+
+    def refit(self, sequences: StateSequences, *, weights: Floats | None = None) -> HomogeneousFit:
+        """Fit again to (weighted) runs of the same states, the rule from counts to rows held."""
+        if sequences.n_states != self.counts.n_states:
+            raise ValueError(
+                f"the runs have {sequences.n_states} states, not {self.counts.n_states}"
+            )
+        weight = check_weights(sequences, weights)
+        used = weight > 0.0
+        return _build(
+            weighted_counts(sequences, weight),
+            self.prior,
+            self.start,
+            n_tasks=int(np.unique(sequences.task[used]).size),
+            n_units=int(np.unique(sequences.unit[used]).size),
+            tail=weighted_tail(sequences, weight),
+        )
+
+    def simulate_tasks(
+        self,
+        task: npt.NDArray[np.int32],
+        *,
+        log_odds: Floats | None = None,
+        max_steps: int = 1_000_000,
+        rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+    ) -> StateSequences:
+        """Draw one run for each entry of `task`; see `RefittableProcess.simulate_tasks`."""
+        tasks, source = check_task(task), generator(rng)
+        drawn = self.chain.simulate(tasks.size, rng=source, max_steps=max_steps)
+        last = last_states(drawn)
+        success = np.append(self.chain.to_success, self.chain.initial_success)[last]
+        failure = np.append(self.chain.to_failure, self.chain.initial_failure)[last]
+        event = shift_outcomes(drawn.event, success, failure, log_odds, source)
+        return as_tasks(drawn, tasks, event)
+
+    def bootstrap_curves(
+        self, sequences: StateSequences, unit_weights: Floats, horizon: int
+    ) -> Floats:
+        """Both curves of the refit to each of many resampled corpora.
+
+        Parameters
+        ----------
+        sequences : StateSequences
+            The runs.
+        unit_weights : ndarray of shape (n_corpora, n_units)
+            Weight of each unit, in ascending order of the unit numbers present.
+        horizon : int
+            Last step of the curves.
+
+        Returns
+        -------
+        ndarray of shape (n_corpora, 2, horizon + 1)
+            Success and failure within d = 0 .. horizon steps.
+        """
+        from sojourn.process import _renewal_kernels as kernels
+
+        weights = check_unit_weights(sequences, unit_weights)
+        units, m = count_by_unit(sequences), sequences.n_states
+        entry = np.arange(m, dtype=np.int32)
+        curves = np.empty((weights.shape[0], 2, horizon + 1))
+        for block in weight_blocks(weights, (m + 1) * (m + 3)):
+            tables = units.resample(weights[block])
+            start = start_row(tables, self.start)
+            rows = self.prior.rows(tables)
+            kernels.machine_curves(start, entry, np.tile(entry, (m, 1)), rows, curves[block])
+        return curves
+
+    def parameters(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that a model file must hold, as arrays; see `from_parameters`."""
+        prior, tail = self.prior, self.tail
+        return {
+            "table": self.counts.table,
+            "longest": np.array(self.counts.longest),
+            "smoothing": np.array(_SMOOTHINGS.index(prior.smoothing)),
+            "kappa": np.array(prior.kappa),
+            "alpha": np.array(prior.alpha),
+            "allowed": prior.allowed,
+            "cut_step": np.array(_CUT_STEPS.index(prior.cut_step)),
+            "start": np.array(_start_code(self.start)),
+            "n_tasks": np.array(self.n_tasks),
+            "n_units": np.array(self.n_units),
+            "tail": np.array([tail.success_hazard, tail.failure_hazard, tail.weight]),
+        }
+
+    @classmethod
+    def from_parameters(
+        cls, parameters: Mapping[str, npt.NDArray[Any]], state_names: Sequence[str]
+    ) -> HomogeneousFit:
+        """Restore a fit from what `parameters` returned; its tables are computed anew."""
+        table = np.asarray(parameters["table"])
+        whole = np.issubdtype(table.dtype, np.integer)
+        start = int(parameters["start"])
+        success, failure, weight = (float(x) for x in parameters["tail"])
+        return _build(
+            (TransitionCounts if whole else WeightedCounts)(
+                table=table,
+                state_names=tuple(state_names),
+                longest=int(parameters["longest"]),
+            ),
+            RowPrior(
+                smoothing=_SMOOTHINGS[int(parameters["smoothing"])],
+                kappa=float(parameters["kappa"]),
+                alpha=float(parameters["alpha"]),
+                allowed=np.asarray(parameters["allowed"], dtype=np.bool_),
+                cut_step=_CUT_STEPS[int(parameters["cut_step"])],
+            ),
+            start if start >= 0 else _STARTS[-start - 1],
+            n_tasks=int(parameters["n_tasks"]),
+            n_units=int(parameters["n_units"]),
+            tail=GeometricTail(success_hazard=success, failure_hazard=failure, weight=weight),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return tables, counts and provenance as plain values."""
@@ -302,14 +356,14 @@ def fit_homogeneous(
     Row i: p_ij = (c_ij + kappa b_j) / (c_i + kappa), with b the mean row. The ends of runs without
     a step are atoms of the start; a run cut before its first step says nothing.
     """
-    check_choice(smoothing, ("shrinkage", "published", "none"), name="smoothing")
-    check_choice(cut_step, ("unseen", "survived"), name="cut_step")
+    check_choice(smoothing, _SMOOTHINGS, name="smoothing")
+    check_choice(cut_step, _CUT_STEPS, name="cut_step")
     if sequences.n_runs == 0:
         raise ValueError("there is no run to fit a chain to")
     counts = count_transitions(sequences)
     m = counts.n_states
     if allowed is None:
-        allowed = _possible(counts)
+        allowed = possible_cells(counts.table)
     elif np.shape(allowed) != (m, m + 2):
         raise ValueError(f"allowed has shape {np.shape(allowed)}, not ({m}, {m + 2})")
     if isinstance(kappa, str):
@@ -324,12 +378,33 @@ def fit_homogeneous(
         allowed=np.asarray(allowed, dtype=np.bool_),
         cut_step=cut_step,
     )
+    return _build(
+        counts,
+        prior,
+        start,
+        n_tasks=sequences.n_tasks,
+        n_units=int(np.unique(sequences.unit).size),
+        tail=GeometricTail.of(sequences),
+    )
+
+
+def _build(
+    counts: TransitionCounts,
+    prior: RowPrior,
+    start: str | int,
+    *,
+    n_tasks: int,
+    n_units: int,
+    tail: GeometricTail,
+) -> HomogeneousFit:
+    m = counts.n_states
     observed, added = prior.masses(counts.table)
     weight = added.sum(axis=1)
     rows = prior.rows(counts.table)
     initial = start_row(counts.table, start)
+    lost, _ = identified_states(counts.table)
     return HomogeneousFit(
-        unidentified=_unidentified(counts),
+        unidentified=tuple(counts.state_names[i] for i in np.flatnonzero(lost)),
         chain=AbsorbingChain(
             transient=rows[:, :m],
             to_success=rows[:, m],
@@ -343,9 +418,9 @@ def fit_homogeneous(
         prior=prior,
         prior_share=weight / (observed.sum(axis=1) + weight),
         start=start,
-        n_tasks=sequences.n_tasks,
-        n_units=int(np.unique(sequences.unit).size),
-        tail=GeometricTail.of(sequences),
+        n_tasks=n_tasks,
+        n_units=n_units,
+        tail=tail,
     )
 
 
@@ -367,47 +442,15 @@ def start_row(tables: npt.NDArray[Any], start: str | int) -> Floats:
     return np.asarray(np.eye(m + 2)[state], dtype=np.float64)
 
 
-def _possible(counts: TransitionCounts) -> Mask:
-    """Cells that were seen, or that were too rarely on offer for their absence to mean much."""
-    events = counts.table[1:, : counts.n_states + 2].astype(np.float64)
-    total = events.sum()
-    mean_row = events.sum(axis=0) / total if total > 0.0 else np.zeros(events.shape[1])
-    unseen = (1.0 - mean_row) ** events.sum(axis=1)[:, None]
-    return np.asarray((events > 0.0) | (unseen > _IMPOSSIBLE), dtype=np.bool_)
-
-
-def _unidentified(counts: TransitionCounts) -> tuple[str, ...]:
-    visited = counts.table[1:].sum(axis=1) > 0
-    if not np.any(counts.table[0, : counts.n_states + 2]):
-        visited[:] = True  # no run was seen to do anything
-    out = leads_out(counts.transitions, counts.to_success + counts.to_failure)
-    return tuple(counts.state_names[i] for i in np.flatnonzero(visited & ~out))
-
-
 def _empirical_bayes(counts: TransitionCounts) -> float:
-    """Give the kappa that maximises the Dirichlet-multinomial likelihood of the rows.
-
-    sum_i [ lgamma(k) - lgamma(k + c_i) + sum_j lgamma(k b_j + c_ij) - lgamma(k b_j) ], b the mean
-    row; searched between 1e-2 and 1e4, the upper end standing for rows that do not differ.
-    """
-    from scipy.optimize import minimize_scalar
-    from scipy.special import gammaln
-
+    """Give the mass of the mean row under which the rows of counts are most probable."""
     events = counts.table[1:, : counts.n_states + 2].astype(np.float64)
-    events = events[events.sum(axis=1) > 0.0]
-    if events.size == 0:
-        return 1.0
-    events = events[:, events.sum(axis=0) > 0.0]
-    base = events.sum(axis=0) / events.sum()
+    return most_probable_mass(events, events.sum(axis=0) / max(float(events.sum()), 1.0))
 
-    def loss(log_kappa: float) -> float:
-        kappa = np.exp(log_kappa)
-        row = gammaln(kappa) - gammaln(kappa + events.sum(axis=1))
-        cells = gammaln(kappa * base + events) - gammaln(kappa * base)
-        return -float(row.sum() + cells.sum())
 
-    found = minimize_scalar(loss, bounds=(np.log(1e-2), np.log(1e4)), method="bounded")
-    return float(np.exp(found.x))
+def _start_code(start: str | int) -> int:
+    """Code a start as a number: a state as it is, the words as -1 and -2."""
+    return -1 - _STARTS.index(start) if isinstance(start, str) else start
 
 
 def _list(names: tuple[str, ...]) -> str:
