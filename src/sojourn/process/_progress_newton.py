@@ -1,0 +1,357 @@
+"""Newton's method for the progress-dependent chain, and the Laplace choice of its penalties.
+
+For state i at level g, over the events j that are possible in i,
+
+    log p_j = a_ij + X_g . (c_j + d_ij) - log sum_k exp(a_ik + X_g . (c_k + d_ik)).
+
+The logit is symmetric, no event is the reference; a constant added to a row of a changes nothing,
+and the penalties settle what is common to all c. The log posterior is the likelihood of the cells,
+plus sum_ij b_ij log softmax(a_i)_j for the prior masses b of the rows (the homogeneous chain's own
+prior, in which they are pseudo-counts at X = 0), less sum_j l_j |c_j|^2 / 2 and sum_ij l |d_ij|^2
+/ 2. At c = d = 0 its maximum is the homogeneous fit.
+
+Runs that were cut "went on": log of the sum of p over the moves. Each step of the iteration takes
+them as spread over the moves as the present p has it (an EM step inside Newton's), which keeps the
+curvature positive and never lowers the posterior. The parameters of each state are eliminated
+first, so the cost is that of the common splines.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Coefficients",
+    "Curvature",
+    "Data",
+    "Penalty",
+    "choose_penalty",
+    "curvature",
+    "data_of",
+    "log_posterior",
+    "maximise",
+    "row_probabilities",
+]
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_MAX_ITERATIONS = 100
+_MAX_UPDATES = 60
+_LOOSEST, _FIRMEST = 1e-3, 1e6
+
+
+class Data(NamedTuple):
+    """Sufficient statistics of one corpus."""
+
+    total: Floats  # (m, G): steps by state and level
+    went_on: Floats  # (m, G): of these, cut ones
+    events: Floats  # (m, m + 2): seen events by state
+    moments: Floats  # (m, m + 2, q): basis summed over seen events
+    prior: Floats  # (m, m + 2): pseudo-counts
+    active: Mask  # (m, m + 2): possible events
+
+
+class Coefficients(NamedTuple):
+    """Parameters; impossible events have intercept minus infinity."""
+
+    intercept: Floats  # (m, m + 2): a
+    spline: Floats  # (m + 2, q): c
+    state_spline: Floats  # (m, m + 2, q), or (m, m + 2, 0) without splines by state: d
+
+
+class Penalty(NamedTuple):
+    """Precisions of the spline coefficients; infinity holds them at zero."""
+
+    move: float
+    end: float
+    state: float
+
+    def columns(self, n_states: int) -> Floats:
+        """Give the precision of each event's common spline."""
+        return np.array([self.move] * n_states + [self.end] * 2)
+
+
+class Curvature(NamedTuple):
+    """Gradient and negative second derivative, the parameters of the states in blocks."""
+
+    value: float
+    local_gradient: Floats  # (m, L), L = (m + 2) (1 + r), r = q with splines by state, else 0
+    common_gradient: Floats  # ((m + 2) q,)
+    local: Floats  # (m, L, L)
+    cross: Floats  # (m, L, (m + 2) q)
+    common: Floats  # ((m + 2) q, (m + 2) q)
+
+
+class _Step(NamedTuple):
+    local: Floats
+    common: Floats
+    solved: Floats  # local^-1 cross
+    schur: Floats
+    decrement: float
+
+
+def data_of(cells: Floats, basis: Floats, masses: tuple[Floats, Floats]) -> Data:
+    """Collect what the likelihood needs of cells (m, G, m + 3) and of the masses of the rows."""
+    m = cells.shape[0]
+    observed, prior = masses
+    active = observed + prior > 0.0
+    # Where no move is possible a step that was cut tells nothing.
+    went_on = cells[:, :, m + 2] * active[:, :m].any(axis=1)[:, None]
+    seen = cells[:, :, : m + 2]
+    return Data(
+        total=seen.sum(axis=2) + went_on,
+        went_on=went_on,
+        events=seen.sum(axis=1),
+        moments=np.swapaxes(seen, 1, 2) @ basis,
+        prior=prior,
+        active=active,
+    )
+
+
+def row_probabilities(coefficients: Coefficients, basis: Floats) -> Floats:
+    """Probabilities of the next event, shape (G, m, m + 2)."""
+    a, c, d = coefficients
+    eta = a + (basis @ c.T)[:, None, :]
+    if d.shape[2]:
+        eta = eta + np.einsum("gq,ijq->gij", basis, d)
+    eta -= eta.max(axis=2, keepdims=True)
+    p = np.exp(eta)
+    p /= p.sum(axis=2, keepdims=True)
+    return np.asarray(p, dtype=np.float64)
+
+
+def curvature(
+    at: Coefficients, data: Data, basis: Floats, penalty: Penalty, *, exact: bool = False
+) -> Curvature:
+    """Differentiate the log posterior; with `exact`, without the EM majorisation of cut steps."""
+    a, c, d = at
+    m, width = a.shape
+    q, r = basis.shape[1], d.shape[2]
+    columns = penalty.columns(m)
+    active = data.active
+    P = row_probabilities(at, basis)
+    design = np.concatenate((np.ones((basis.shape[0], 1)), basis), axis=1)
+    wide = design if r else design[:, :1]
+    squares = np.einsum("gx,gy->gxy", basis, basis).reshape(basis.shape[0], q * q)
+    pairs = np.einsum("gx,gy->gxy", wide, design).reshape(basis.shape[0], -1)
+    value = 0.0
+    local_gradient = np.empty((m, width, 1 + r))
+    common_gradient = np.zeros((width, q))
+    local = np.empty((m, width, 1 + r, width, 1 + r))
+    cross = np.empty((m, width, 1 + r, width, q))
+    spread = np.zeros((basis.shape[0], width, width))
+    diagonal = np.arange(width)
+    for i in range(m):
+        p, n, cut = P[:, i], data.total[i], data.went_on[i]
+        eta = np.where(active[i], a[i], 0.0)
+        stay = p[:, :m].sum(axis=1)
+        # sum n log p = sum n eta - N log sum exp eta, the latter from the event of largest p.
+        top = p.argmax(axis=1)
+        levels = np.arange(p.shape[0])
+        own = eta[top] + np.einsum("gq,gq->g", basis, c[top] + (d[i][top] if r else 0.0))
+        norm = own - np.log(p[levels, top])
+        value += float(data.events[i] @ eta) - float(n @ norm)
+        value += float(np.sum(data.moments[i] * (c + (d[i] if r else 0.0))))
+        expected = n[:, None] * p
+        missing = expected
+        if cut.any():
+            safe = np.where(stay > 0.0, stay, 1.0)
+            value += float(cut @ (norm + np.log(safe)))
+            among = p[:, :m] / safe[:, None]
+            missing = expected.copy()
+            missing[:, :m] -= cut[:, None] * among
+        residual = np.concatenate(
+            ((data.events[i] - missing.sum(axis=0))[:, None], data.moments[i] - missing.T @ basis),
+            axis=1,
+        )
+        common_gradient += residual[:, 1:]
+        local_gradient[i] = residual[:, : 1 + r]
+        W = -expected[:, :, None] * p[:, None, :]
+        W[:, diagonal, diagonal] += expected
+        if exact and cut.any():
+            W[:, :m, :m] += (cut[:, None] * among)[:, :, None] * among[:, None, :]
+            W[:, diagonal[:m], diagonal[:m]] -= cut[:, None] * among
+        block = (W.reshape(-1, width * width).T @ pairs).reshape(width, width, 1 + r, 1 + q)
+        local[i] = block[:, :, :, : 1 + r].transpose(0, 2, 1, 3)
+        cross[i] = block[:, :, :, 1:].transpose(0, 2, 1, 3)
+        spread += W
+    common = (spread.reshape(-1, width * width).T @ squares).reshape(width, width, q, q)
+    value += _add_priors(at, data, penalty, local_gradient, local)
+    held = np.where(np.isfinite(columns), columns, 0.0)
+    common_gradient -= held[:, None] * c
+    matrix = common.transpose(0, 2, 1, 3).reshape(width * q, width * q)
+    matrix[np.diag_indices(width * q)] += np.repeat(held, q)
+    value -= 0.5 * float(held @ (c**2).sum(axis=1))
+    size = width * (1 + r)
+    return Curvature(
+        value=value,
+        local_gradient=local_gradient.reshape(m, size),
+        common_gradient=common_gradient.ravel(),
+        local=local.reshape(m, size, size),
+        cross=cross.reshape(m, size, width * q),
+        common=matrix,
+    )
+
+
+def _add_priors(
+    at: Coefficients, data: Data, penalty: Penalty, gradient: Floats, local: Floats
+) -> float:
+    """Add the rows' prior and the penalty of the splines by state; return their log density."""
+    a, _, d = at
+    m, width = a.shape
+    prior, active = data.prior, data.active
+    shift = a.max(axis=1, keepdims=True)
+    norm = shift + np.log(np.exp(a - shift).sum(axis=1, keepdims=True))
+    log_p = np.where(active, a - norm, 0.0)
+    p = np.where(active, np.exp(log_p), 0.0)
+    total = prior.sum(axis=1, keepdims=True)
+    gradient[:, :, 0] += prior - total * p
+    eye = np.eye(width)
+    both = active[:, :, None] & active[:, None, :]
+    # A constant in a row of a is of no effect: the ones keep the block invertible, the step small.
+    local[:, :, 0, :, 0] += total[:, :, None] * (
+        p[:, :, None] * eye - p[:, :, None] * p[:, None, :]
+    )
+    local[:, :, 0, :, 0] += both + eye * ~active[:, :, None]
+    if d.shape[2]:
+        gradient[:, :, 1:] -= penalty.state * d
+        r = d.shape[2]
+        index = np.arange(width * (1 + r)).reshape(width, 1 + r)[:, 1:].ravel()
+        local.reshape(m, width * (1 + r), -1)[:, index, index] += penalty.state
+        return float(np.sum(prior * log_p)) - 0.5 * penalty.state * float(np.sum(d**2))
+    return float(np.sum(prior * log_p))
+
+
+def log_posterior(at: Coefficients, data: Data, basis: Floats, penalty: Penalty) -> float:
+    """Log posterior up to a constant that depends on the penalties alone."""
+    return curvature(at, data, basis, penalty).value
+
+
+def maximise(
+    start: Coefficients, data: Data, basis: Floats, penalty: Penalty, *, tolerance: float = 1e-10
+) -> Coefficients:
+    """Climb from `start` until the next step would gain less than `tolerance`, and take that step.
+
+    Raises
+    ------
+    ArithmeticError
+        If the iteration does not settle.
+    """
+    here, best = start, -np.inf
+    base, step = start, None
+    share = 1.0
+    for _ in range(_MAX_ITERATIONS):
+        now = curvature(here, data, basis, penalty)
+        if step is not None and not now.value >= best - 1e-9 * (1.0 + abs(best)) and share > 1e-4:
+            share /= 2.0
+            here = _moved(base, step, share)
+            continue
+        best, base, share = now.value, here, 1.0
+        step = _newton_step(now, here, penalty)
+        here = _moved(base, step, share)
+        if step.decrement < 2.0 * tolerance:
+            return here
+    raise ArithmeticError("the fit of the progress-dependent chain did not settle")
+
+
+def _newton_step(now: Curvature, at: Coefficients, penalty: Penalty) -> _Step:
+    m, width = at.intercept.shape
+    q = at.spline.shape[1]
+    free = np.repeat(np.isfinite(penalty.columns(m)), q)
+    both = np.concatenate((now.cross, now.local_gradient[:, :, None]), axis=2)
+    solved = np.linalg.solve(now.local, both)
+    solved, alone = solved[:, :, :-1], solved[:, :, -1]
+    flat = now.cross.reshape(-1, width * q)
+    schur = now.common - flat.T @ solved.reshape(-1, width * q)
+    right = now.common_gradient - flat.T @ alone.ravel()
+    common = np.zeros(width * q)
+    if free.any():
+        inside = np.ix_(free, free)
+        common[free] = np.linalg.solve(schur[inside], right[free])
+    local = alone - solved @ common
+    decrement = float(now.common_gradient @ common) + float(np.sum(now.local_gradient * local))
+    return _Step(local, common, solved, schur, decrement)
+
+
+def _moved(at: Coefficients, step: _Step, share: float) -> Coefficients:
+    m, width = at.intercept.shape
+    local = share * step.local.reshape(m, width, -1)
+    return Coefficients(
+        intercept=at.intercept + local[:, :, 0],
+        spline=at.spline + share * step.common.reshape(at.spline.shape),
+        state_spline=at.state_spline + local[:, :, 1:],
+    )
+
+
+class Chosen(NamedTuple):
+    """Penalties, the fit under them and the degrees of freedom of its splines."""
+
+    penalty: Penalty
+    coefficients: Coefficients
+    freedom: float
+
+
+def choose_penalty(
+    start: Coefficients, data: Data, basis: Floats, penalty: Penalty, fixed: tuple[bool, bool, bool]
+) -> Chosen:
+    """Maximise the Laplace approximation of the marginal likelihood over the free penalties.
+
+    A penalty l of k coefficients theta with posterior covariance V is replaced by
+    (k - l tr V) / |theta|^2, its fixed point (Fellner and Schall; Wood and Fasiolo 2017), until
+    none changes by more than a hundredth, or the splines cost less than a hundredth of a degree.
+    """
+    at = maximise(start, data, basis, penalty, tolerance=1e-4)
+    for _ in range(_MAX_UPDATES):
+        spent, size = _freedom(at, data, basis, penalty)
+        change = 0.0
+        updated = []
+        for old, free, k, square in zip(penalty, np.invert(fixed), spent, size, strict=True):
+            new = old
+            if free and np.isfinite(old):
+                ratio = max(k, 1e-8) / max(square, 1e-12) / old
+                # A longer step where it goes on in one direction; the fixed point is the same.
+                new = float(np.clip(old * ratio**1.5, _LOOSEST, _FIRMEST))
+                change = max(change, abs(np.log(new / old)))
+            updated.append(new)
+        penalty = Penalty(*updated)
+        at = maximise(at, data, basis, penalty, tolerance=1e-4)
+        if change < 0.01:
+            break
+    at = maximise(at, data, basis, penalty)
+    return Chosen(penalty, at, float(sum(_freedom(at, data, basis, penalty)[0])))
+
+
+def _freedom(
+    at: Coefficients, data: Data, basis: Floats, penalty: Penalty
+) -> tuple[list[float], list[float]]:
+    """Degrees of freedom k - l tr V and sums of squares, for moves, ends and splines by state."""
+    now = curvature(at, data, basis, penalty)
+    step = _newton_step(now, at, penalty)
+    m, width = at.intercept.shape
+    q, r = at.spline.shape[1], at.state_spline.shape[2]
+    columns = penalty.columns(m)
+    free = np.repeat(np.isfinite(columns), q)
+    V = np.zeros_like(step.schur)
+    if free.any():
+        V[np.ix_(free, free)] = np.linalg.inv(step.schur[np.ix_(free, free)])
+    variance = np.diag(V).reshape(width, q)
+    used = data.active.any(axis=0)
+    spent, size = [], []
+    for part, weight in ((slice(0, m), penalty.move), (slice(m, m + 2), penalty.end)):
+        chosen = np.zeros(width, dtype=np.bool_)
+        chosen[part] = True
+        chosen &= used & np.isfinite(columns)
+        tied = weight * variance[chosen] if np.isfinite(weight) else np.ones((0, q))
+        spent.append(float(np.sum(1.0 - tied)))
+        size.append(float(np.sum(at.spline[part] ** 2)))
+    state = 0.0
+    if r:
+        inverse = np.linalg.inv(now.local) + step.solved @ V @ np.swapaxes(step.solved, 1, 2)
+        own = np.einsum("ikk->ik", inverse).reshape(m, width, 1 + r)[:, :, 1:]
+        state = float(np.sum((1.0 - penalty.state * own)[data.active]))
+    spent.append(state)
+    size.append(float(np.sum(at.state_spline**2)))
+    return spent, size
