@@ -179,7 +179,7 @@ def test_names_of_clusters_are_all_different() -> None:
 
 def test_ties_of_the_silhouette_go_to_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "sojourn.states.model.mean_silhouettes", lambda *a: np.array([0.1, 0.7, 0.7 + 1e-15, 0.2])
+        "sojourn.states.rule.mean_silhouettes", lambda *a: np.array([0.1, 0.7, 0.7 + 1e-15, 0.2])
     )
     corpus = corpus_of([f"n{k}" for k in range(5)] * 3)
     assert fit_states(corpus, mode="clusters").n_states == 3

@@ -7,7 +7,8 @@ too many names remain, steps are described by rules and clustered; a user's own 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,20 +20,15 @@ from sojourn.corpus import ResolvedRuns, StepTypes, TraceCorpus, resolve
 from sojourn.errors import NothingUsableError, StateTableError
 from sojourn.records import Actor, StepKind
 from sojourn.sequences import StateSequences
-from sojourn.states.cluster import cut_tree, mean_silhouettes, merge_identical, ward_linkage
-from sojourn.states.features import (
-    FEATURE_FIELDS,
-    OTHER,
-    StepFeatures,
-    repeats_previous,
-    step_features,
-)
+from sojourn.states.embedding import Embedder
+from sojourn.states.features import FEATURE_FIELDS, OTHER
+from sojourn.states.history import HISTORY_FEATURES
+from sojourn.states.rule import ClusterRule, Description, fit_clusters
 
 __all__ = ["StateModel", "fit_states", "runs_with_steps"]
 
 Floats = npt.NDArray[np.float64]
 _ACTORS, _KINDS = tuple(Actor), tuple(StepKind)
-_TIE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,7 +50,7 @@ class StateModel:
         State of each step name, for ``names`` and ``table``; ``*`` is the state of other names.
     by_kind : mapping of (str, str) to int
         State of a name never seen, by the step's actor and kind, where there is no ``*``.
-    clusters : _Clusters or None
+    clusters : ClusterRule or None
         What ``clusters`` goes by.
     """
 
@@ -64,7 +60,7 @@ class StateModel:
     silhouette: tuple[tuple[int, float], ...] = ()
     by_name: Mapping[str, int] = field(default_factory=dict, repr=False)
     by_kind: Mapping[tuple[str, str], int] = field(default_factory=dict, repr=False)
-    clusters: _Clusters | None = field(default=None, repr=False)
+    clusters: ClusterRule | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         lines = [f"{self.n_states} states from {self.mode}: {', '.join(self.state_names)}"]
@@ -87,9 +83,11 @@ class StateModel:
         ------
         StateTableError
             If a user's table has no state for a name, nor a ``*``.
+        ValueError
+            If states look at the history of a run: then a step has none by itself.
         """
         if self.clusters is not None:
-            return self.clusters.assign(types)
+            return self.clusters.of_types(types)
         used = np.unique(types.name)
         missing = [types.names[i] for i in used if types.names[i] not in self.by_name]
         if missing and "*" not in self.by_name and not self.by_kind:
@@ -124,11 +122,11 @@ class StateModel:
         kept = runs_with_steps(corpus, resolved)
         index = resolved.index[kept]
         codes, offsets, digests = _steps_of(corpus, index)
-        states = self.states_of(corpus.step_types)
-        if self.order_free:
-            path = states[:, 0][codes]
+        types = corpus.step_types
+        if self.clusters is not None:
+            path = self.clusters.path(types, codes, offsets, digests)
         else:
-            path = states[codes, repeats_previous(codes, offsets, digests).astype(np.intp)]
+            path = self.states_of(types)[:, 0][codes]
         return StateSequences(
             states=path,
             offsets=offsets,
@@ -147,36 +145,6 @@ class StateModel:
             "mode": self.mode,
             "order_free": self.order_free,
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Clusters:
-    """Distinct feature vectors with their clusters; a new one goes to the nearest centroid."""
-
-    fields: tuple[str, ...]
-    kept_names: tuple[str, ...]
-    repeats: bool
-    columns: tuple[str, ...]
-    points: Floats
-    label: npt.NDArray[np.intp]
-    centroids: Floats
-
-    def assign(self, types: StepTypes) -> npt.NDArray[np.int32]:
-        features = _vectors(types, self.fields, self.kept_names, self.repeats)
-        vectors = np.zeros((features.matrix.shape[0], len(self.columns)))
-        place = {column: j for j, column in enumerate(self.columns)}
-        # A feature never seen in the fit adds the same to every distance: it is left out.
-        for j, column in enumerate(features.columns):
-            if column in place:
-                vectors[:, place[column]] = features.matrix[:, j]
-        known = {point.tobytes(): int(c) for point, c in zip(self.points, self.label, strict=True)}
-        states = np.empty(vectors.shape[0], dtype=np.int32)
-        for k, vector in enumerate(vectors):
-            state = known.get(vector.tobytes())
-            if state is None:
-                state = int(np.argmin(((self.centroids - vector) ** 2).sum(axis=1)))
-            states[k] = state
-        return states.reshape(len(types), 2)
 
 
 def runs_with_steps(corpus: TraceCorpus, runs: ResolvedRuns) -> npt.NDArray[np.bool_]:
@@ -198,6 +166,10 @@ def fit_states(
     max_states: int = 15,
     fields: Sequence[str] = FEATURE_FIELDS,
     repeats: bool = False,
+    history: Sequence[str] = (),
+    edits: Collection[str] | None = None,
+    embedder: Embedder | None = None,
+    cache: str | os.PathLike[str] | None = None,
 ) -> StateModel:
     """Choose the states of a corpus.
 
@@ -224,6 +196,18 @@ def fit_states(
     repeats : bool
         Whether to cluster by "repeats the previous action" too. It looks at another step, so the
         exact test is only approximate then.
+    history : sequence of str
+        Features of the run so far to cluster by, each one of `HISTORY_FEATURES` and rounded to
+        four levels (see `history_features`). They look at other steps, as `repeats` does. With
+        any of them ``auto`` means ``clusters``.
+    edits : collection of str, optional
+        The step names that change something, for the feature ``edits``; by default those whose
+        words say so.
+    embedder : Embedder, optional
+        Cluster by vectors of the step names in the place of indicators, so that names that
+        resemble each other, rare ones too, come together. ``auto`` means ``clusters`` then.
+    cache : path-like, optional
+        A folder where vectors are kept.
 
     Returns
     -------
@@ -232,9 +216,9 @@ def fit_states(
     Raises
     ------
     NothingUsableError
-        If no run that counts has a step.
+        If no run that counts has a step, or names are to be embedded and no step has one.
     ValueError
-        If a setting is out of range, or the table leaves out a name.
+        If a setting is out of range or contradicts another, or the table leaves out a name.
     """
     check_choice(mode, ("auto", "names", "clusters"), name="mode")
     check_positive_int(max_names, name="max_names")
@@ -244,6 +228,7 @@ def fit_states(
         max_states, name="max_states"
     ):
         raise ValueError(f"min_states must be at most max_states, {max_states}")
+    _check_clustering(mode, table is not None, history, fields, embedder is not None)
     resolved = resolve(corpus) if runs is None else runs
     index = resolved.index[runs_with_steps(corpus, resolved)]
     codes, offsets, digests = _steps_of(corpus, index)
@@ -256,14 +241,39 @@ def fit_states(
     named = np.bincount(types.name, weights=counts, minlength=len(types.names)).astype(np.float64)
     kept = _frequent(types.names, named, min_share)
     pooled = bool(named.sum() > sum(named[types.names.index(name)] for name in kept))
-    if mode == "names" or (mode == "auto" and len(kept) + pooled <= max_names):
+    few = len(kept) + pooled <= max_names
+    if mode == "names" or (mode == "auto" and few and not history and embedder is None):
         return _from_names(types, counts, kept, pooled)
-    again = None
-    if repeats:
-        same = repeats_previous(codes, offsets, digests)
-        again = np.bincount(codes[same], minlength=len(types))
+    description = Description(
+        fields=tuple(fields),
+        kept_names=kept,
+        repeats=repeats,
+        history=tuple(dict.fromkeys(history)),
+        edits=None if edits is None else tuple(edits),
+        embedder=embedder,
+        cache=cache,
+    )
     wanted = (n_states, n_states) if n_states is not None else (min_states, max_states)
-    return _from_clusters(types, counts, kept, again, tuple(fields), wanted)
+    found = fit_clusters(description, types, codes, offsets, digests, wanted)
+    return StateModel(
+        state_names=found.names,
+        mode="clusters",
+        order_free=description.order_free,
+        silhouette=found.silhouette,
+        clusters=found.rule,
+    )
+
+
+def _check_clustering(
+    mode: str, by_table: bool, history: Sequence[str], fields: Sequence[str], embeds: bool
+) -> None:
+    """Refuse features of clusters where there will be no clusters."""
+    for name in history:
+        check_choice(name, HISTORY_FEATURES, name="history")
+    if (history or embeds) and (by_table or mode == "names"):
+        raise ValueError("history and embedder describe clusters; they need mode 'clusters'")
+    if embeds and "name" not in fields:
+        raise ValueError("embedder embeds step names, but fields must hold 'name' for that")
 
 
 def _frequent(names: Sequence[str], counts: Floats, min_share: float) -> tuple[str, ...]:
@@ -319,99 +329,6 @@ def _from_names(
     return StateModel(
         state_names=tuple(state_names), mode="names", by_name=by_name, by_kind=by_kind
     )
-
-
-def _from_clusters(
-    types: StepTypes,
-    counts: npt.NDArray[np.intp],
-    kept: tuple[str, ...],
-    again: npt.NDArray[np.intp] | None,
-    fields: tuple[str, ...],
-    wanted: tuple[int, int],
-) -> StateModel:
-    features = _vectors(types, fields, kept, again is not None)
-    weight = np.zeros((len(types), 2))
-    weight[:, 0] = counts if again is None else counts - again
-    weight[:, 1] = 0 if again is None else again
-    used = weight.ravel() > 0
-    merged = merge_identical(features.matrix[used], weight.ravel()[used])
-    tree = ward_linkage(merged.points, merged.weights)
-    n = tree.n_points
-    cuts = np.arange(max(2, min(wanted[0], n)), min(wanted[1], n) + 1)
-    curve = mean_silhouettes(merged.points, tree, cuts, merged.weights)
-    if wanted[0] == wanted[1] or curve.size == 0:
-        m = min(wanted[0], n)
-    else:
-        m = int(cuts[np.argmax(curve >= curve.max() - _TIE)])
-    label = cut_tree(tree, m)
-    label = _by_size(label, merged.weights)
-    total = np.bincount(label, weights=merged.weights)
-    centroids = np.stack(
-        [
-            np.bincount(label, weights=merged.weights * merged.points[:, j]) / total
-            for j in range(merged.points.shape[1])
-        ],
-        axis=1,
-    )
-    labels_of_types = np.full(used.size, -1)
-    labels_of_types[used] = label[merged.place]
-    return StateModel(
-        state_names=_cluster_names(types, weight, labels_of_types.reshape(-1, 2), m),
-        mode="clusters",
-        order_free=again is None,
-        silhouette=tuple((int(k), float(value)) for k, value in zip(cuts, curve, strict=True)),
-        clusters=_Clusters(
-            fields=fields,
-            kept_names=kept,
-            repeats=again is not None,
-            columns=features.columns,
-            points=merged.points,
-            label=label,
-            centroids=centroids,
-        ),
-    )
-
-
-def _vectors(
-    types: StepTypes, fields: tuple[str, ...], kept: tuple[str, ...], repeats: bool
-) -> StepFeatures:
-    """Feature vectors of each distinct step, as itself and as a repetition, one under the other."""
-    single = step_features(types, fields=fields, names=kept)
-    matrix = np.repeat(single.matrix, 2, axis=0)
-    if not repeats:
-        return StepFeatures(matrix=matrix, columns=single.columns)
-    again = np.tile([0.0, 1.0], len(types))[:, None]
-    return StepFeatures(matrix=np.hstack((matrix, again)), columns=(*single.columns, "repeat=yes"))
-
-
-def _by_size(label: npt.NDArray[np.intp], weights: Floats) -> npt.NDArray[np.intp]:
-    """Give clusters numbers by their weight, the largest first."""
-    order = np.argsort(-np.bincount(label, weights=weights), kind="stable")
-    rank = np.empty(order.size, dtype=np.intp)
-    rank[order] = np.arange(order.size)
-    return rank[label]
-
-
-def _cluster_names(
-    types: StepTypes, weight: Floats, label: npt.NDArray[np.intp], m: int
-) -> tuple[str, ...]:
-    """Name a cluster by its most frequent steps: one, two where the second has a quarter of it."""
-    names: list[str] = []
-    for state in range(m):
-        shares: dict[str, float] = {}
-        for code, again in zip(*np.nonzero(label == state), strict=True):
-            words = types.names[types.name[code]]
-            words += " (error)" if types.ok[code] == 0 else ""
-            words += " again" if again else ""
-            shares[words] = shares.get(words, 0.0) + weight[code, again]
-        ordered = sorted(shares, key=lambda words: (-shares[words], words))
-        name = ordered[0]
-        if len(ordered) > 1 and shares[ordered[1]] >= 0.25 * sum(shares.values()):
-            name = f"{ordered[0]}, {ordered[1]}"
-        if len(ordered) > 1 + ("," in name):
-            name += ", ..."
-        names.append(name if name not in names else f"{name} [{state + 1}]")
-    return tuple(names)
 
 
 def _steps_of(
