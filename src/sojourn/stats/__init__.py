@@ -15,7 +15,13 @@ from sojourn.stats.intervals import (
     weighted_quantiles,
     wilson,
 )
-from sojourn.stats.significance import Dispersion, monte_carlo_p, permuted_dispersion, tarone
+from sojourn.stats.significance import (
+    Dispersion,
+    holm,
+    monte_carlo_p,
+    permuted_dispersion,
+    tarone,
+)
 
 __all__ = [
     "Bounds",
@@ -23,6 +29,7 @@ __all__ = [
     "RatioMean",
     "clopper_pearson",
     "effective_size",
+    "holm",
     "jeffreys",
     "monte_carlo_p",
     "normal_quantile",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DrawDiagnostics", "diagnose", "mcse_quantile", "pareto_k"]
+__all__ = ["DrawDiagnostics", "diagnose", "mcse_mean", "mcse_quantile", "pareto_k"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -87,6 +87,14 @@ def diagnose(draws: npt.ArrayLike) -> DrawDiagnostics:
         ess_tail=float(array_stats.ess(array, method="tail", prob=(0.05, 0.95))),
         mcse=float(array_stats.mcse(array, method="mean")),
     )
+
+
+def mcse_mean(draws: npt.ArrayLike) -> float:
+    """Return the Monte Carlo standard error of the mean of draws of shape (chain, draw)."""
+    array = _checked(draws)
+    if np.ptp(array) <= 1e-14 * max(1.0, float(np.abs(array).max())):
+        return 0.0
+    return float(_array_stats().mcse(array, method="mean"))
 
 
 def mcse_quantile(draws: npt.ArrayLike, prob: float) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Dispersion", "monte_carlo_p", "permuted_dispersion", "tarone"]
+__all__ = ["Dispersion", "holm", "monte_carlo_p", "permuted_dispersion", "tarone"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -30,6 +30,22 @@ def monte_carlo_p(observed: float, draws: FloatArray) -> float:
     """
     slack = 1e-9 * max(1.0, abs(observed))
     return float((1 + np.count_nonzero(draws >= observed - slack)) / (draws.size + 1))
+
+
+def holm(p_values: npt.ArrayLike) -> FloatArray:
+    """Return Holm's adjusted p-values, in the order given.
+
+    References
+    ----------
+    S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6 (1979), 65-70.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return adjusted
 
 
 def tarone(successes: IntArray, attempts: IntArray) -> Dispersion:
