@@ -293,7 +293,7 @@ def _draw(
     one = np.empty((seeds.size + 1, c + 1, c, c + 3), dtype=np.int64)
     two = np.empty_like(one)
     tables_of(laid.layout, laid.layout.events, laid.layout.origin, one[0], two[0])
-    calls = [
+    calls: list[tuple[Any, ...]] = [
         (draw_tables, chunk, laid.layout, n_states, first, second)
         for chunk, first, second in zip(
             np.array_split(seeds, _N_CHUNKS),

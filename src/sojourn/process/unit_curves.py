@@ -109,8 +109,8 @@ def fit_curves(tables: UnitTables, weights: npt.NDArray[Any]) -> CurveReplicates
     Returns
     -------
     CurveReplicates
-        Success and failure curves. The chain is fitted by maximum likelihood without smoothing; a cut run counts
-        with the steps it took, and is known to have gone on after the last of them.
+        Success and failure curves. The chain is fitted by maximum likelihood without smoothing;
+        a cut run counts with the steps it took, and is known to have gone on after the last.
     """
     m, n_steps = tables.n_states, tables.n_steps
     n_corpora = weights.shape[0]
