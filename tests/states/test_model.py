@@ -253,3 +253,21 @@ def test_tau_bench_through_the_reader_has_the_known_counts(real_logs: Path) -> N
     default = fit_states(corpus)
     assert default.mode == "names" or default.silhouette
     assert default.transform(corpus).states.size == 2454
+
+
+def test_members_of_states_are_the_distinct_steps_in_them() -> None:
+    steps = [Step(name="run", ok=True), Step(name="run", ok=False), Step(name="say")]
+    corpus = corpus_of(*([*steps, steps[1]] for _ in range(10)))
+    model = fit_states(corpus)
+    members = model.members(corpus)
+    assert members.sequences.state_names == ("run", "run (error)", "say")
+    assert members.blocks == ("run", "run", "say")
+    assert members.sequences.states[:4].tolist() == [0, 1, 2, 1]
+    coarse = model.transform(corpus)
+    np.testing.assert_array_equal(members.sequences.offsets, coarse.offsets)
+    history = fit_states(corpus, history=("failure_share",), fields=("kind",), n_states=3)
+    fine = history.members(corpus)
+    place = {name: k for k, name in enumerate(history.state_names)}
+    of_fine = np.array([place[block] for block in fine.blocks])
+    np.testing.assert_array_equal(of_fine[fine.sequences.states], history.transform(corpus).states)
+    assert len(set(fine.sequences.state_names)) == len(fine.blocks)

@@ -25,7 +25,7 @@ from sojourn.states.features import FEATURE_FIELDS, OTHER
 from sojourn.states.history import HISTORY_FEATURES
 from sojourn.states.rule import ClusterRule, Description, fit_clusters
 
-__all__ = ["StateModel", "fit_states", "runs_with_steps"]
+__all__ = ["StateMembers", "StateModel", "fit_states", "runs_with_steps"]
 
 Floats = npt.NDArray[np.float64]
 _ACTORS, _KINDS = tuple(Actor), tuple(StepKind)
@@ -136,6 +136,52 @@ class StateModel:
             state_names=self.state_names,
         )
 
+    def members(self, corpus: TraceCorpus, runs: ResolvedRuns | None = None) -> StateMembers:
+        """Turn runs into paths of the distinct steps that make up the states.
+
+        Whether the members of a state go on alike can be tested on them.
+
+        Parameters
+        ----------
+        corpus, runs
+            As in `transform`.
+
+        Returns
+        -------
+        StateMembers
+        """
+        coarse = self.transform(corpus, runs)
+        resolved = resolve(corpus) if runs is None else runs
+        codes, _, _ = _steps_of(corpus, resolved.index[runs_with_steps(corpus, resolved)])
+        types = corpus.step_types
+        words = [
+            types.names[name] + (" (error)" if ok == 0 else "")
+            for name, ok in zip(types.name, types.ok, strict=True)
+        ]
+        word_names = tuple(dict.fromkeys(words))
+        place = {word: k for k, word in enumerate(word_names)}
+        word = np.array([place[w] for w in words], dtype=np.int64)[codes]
+        pair = word * self.n_states + coarse.states
+        distinct, fine = np.unique(pair, return_inverse=True)
+        blocks = tuple(self.state_names[k % self.n_states] for k in distinct)
+        names = [word_names[k // self.n_states] for k in distinct]
+        # A step that is in several states, by its history, is a member of each.
+        twice = {name for name in names if names.count(name) > 1}
+        return StateMembers(
+            sequences=StateSequences(
+                states=fine.reshape(-1),
+                offsets=coarse.offsets,
+                event=coarse.event,
+                task=coarse.task,
+                unit=coarse.unit,
+                state_names=tuple(
+                    f"{name} in {block}" if name in twice else name
+                    for name, block in zip(names, blocks, strict=True)
+                ),
+            ),
+            blocks=blocks,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the states in the form of the JSON contract, with how they were made."""
         return {
@@ -145,6 +191,22 @@ class StateModel:
             "mode": self.mode,
             "order_free": self.order_free,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateMembers:
+    """Runs as paths of distinct steps, and the state that each distinct step is in.
+
+    Attributes
+    ----------
+    sequences : StateSequences
+        The runs; a fine state is a step's name and whether it had an error.
+    blocks : tuple of str
+        The state of each fine state.
+    """
+
+    sequences: StateSequences
+    blocks: tuple[str, ...]
 
 
 def runs_with_steps(corpus: TraceCorpus, runs: ResolvedRuns) -> npt.NDArray[np.bool_]:
