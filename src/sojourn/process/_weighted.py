@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn._validation import frozen_array
+from sojourn.estimates import Estimate, Status
 from sojourn.process.absorbing import leads_out
 from sojourn.process.base import GeometricTail
 from sojourn.process.counting import TransitionCounts
@@ -24,6 +25,7 @@ __all__ = [
     "check_weights",
     "identified_states",
     "most_probable_mass",
+    "unless_unidentified",
     "weight_blocks",
     "weighted_counts",
     "weighted_tail",
@@ -162,6 +164,15 @@ def identified_states(table: npt.NDArray[Any]) -> tuple[Mask, Mask]:
     moves = table[1:, :m]
     lost = visited & ~leads_out(moves, table[1:, m : m + 2].sum(axis=1))
     return lost, ~leads_out(moves, lost.astype(np.float64))
+
+
+def unless_unidentified(value: float, unidentified: tuple[str, ...]) -> Estimate:
+    """Return a figure that needs the fate of every state, withheld where one has none."""
+    if not unidentified:
+        return Estimate(value=value)
+    names = ", ".join(repr(name) for name in unidentified)
+    reason = f"no observed path leads from {names} to an end of a run"
+    return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
 
 
 def most_probable_mass(events: Floats, base: Floats) -> float:

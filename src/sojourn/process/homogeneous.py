@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn._validation import check_choice, generator
-from sojourn.estimates import Estimate, Status
+from sojourn.estimates import Estimate
 from sojourn.process._exit_odds import as_tasks, check_task, last_states, shift_outcomes
 from sojourn.process._row_prior import RowPrior, possible_cells
 from sojourn.process._weighted import (
@@ -32,6 +32,7 @@ from sojourn.process._weighted import (
     check_weights,
     identified_states,
     most_probable_mass,
+    unless_unidentified,
     weight_blocks,
     weighted_counts,
     weighted_tail,
@@ -128,13 +129,13 @@ class HomogeneousFit:
     @property
     def success_ever(self) -> Estimate:
         """P(success ever), without an interval; withheld where it is not identified."""
-        return self._unless_unidentified(self.chain.success_ever)
+        return unless_unidentified(self.chain.success_ever, self.unidentified)
 
     @property
     def mean_steps(self) -> Estimate:
         """Mean number of steps, without an interval; withheld where it is not identified."""
         if self.unidentified:
-            return self._unless_unidentified(0.0)
+            return unless_unidentified(0.0, self.unidentified)
         return Estimate(value=self.chain.mean_steps)
 
     def success_within(self, horizon: int) -> Floats:
@@ -298,12 +299,6 @@ class HomogeneousFit:
             "n_units": self.n_units,
             "horizon": self.horizon,
         }
-
-    def _unless_unidentified(self, value: float) -> Estimate:
-        if not self.unidentified:
-            return Estimate(value=value)
-        reason = f"no observed path leads from {_list(self.unidentified)} to an end of a run"
-        return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
 
 
 def fit_homogeneous(
