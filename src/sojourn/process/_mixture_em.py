@@ -17,7 +17,7 @@ from sojourn.process.counting import count_by_unit
 from sojourn.process.homogeneous import RowPrior, start_row
 from sojourn.sequences import StateSequences
 
-__all__ = ["Laws", "Tasks", "climb", "pooled_rows", "tabulate", "task_log_likelihoods"]
+__all__ = ["Laws", "Tasks", "climb", "log_cells", "pooled_rows", "tabulate", "task_log_likelihoods"]
 
 Floats = npt.NDArray[np.float64]
 _TINY = 1e-300
@@ -69,10 +69,10 @@ def pooled_rows(pooled: Floats, prior: RowPrior) -> Floats:
     return np.concatenate((start[..., None, :], prior.rows(pooled)), axis=-2)
 
 
-def task_log_likelihoods(counts: Any, rows: Floats) -> Floats:
-    """Log likelihood of each task's paths in each class, shape (B, n_tasks, n_classes)."""
-    n_laws, n_classes = rows.shape[:2]
-    cells = _log_cells(rows).reshape(n_laws * n_classes, -1)
+def task_log_likelihoods(counts: Any, cells: Floats) -> Floats:
+    """Log likelihood of each task's runs in each class, shape (B, n_tasks, n_classes)."""
+    n_laws, n_classes = cells.shape[:2]
+    cells = cells.reshape(n_laws * n_classes, -1)
     flat = np.asarray(counts @ cells.T, dtype=np.float64)
     return np.moveaxis(flat.reshape(-1, n_laws, n_classes), 0, 1)
 
@@ -85,6 +85,7 @@ def climb(
     *,
     row_mass: float,
     class_mass: float,
+    move_weight: float,
     max_iterations: int,
     tolerance: float,
 ) -> Laws:
@@ -102,6 +103,8 @@ def climb(
         How the single chain's rows are made, toward which the rows of the classes are drawn.
     row_mass, class_mass : float
         Imaginary events added to each row of each class, and imaginary tasks to each class.
+    move_weight : float
+        Weight of where runs go, against whether and how they end; see `log_cells`.
     max_iterations : int
         Most iterations.
     tolerance : float
@@ -118,12 +121,13 @@ def climb(
     open_ = np.ones(weight.shape[0], dtype=np.bool_)
     for k in range(max_iterations + 1):
         live = np.flatnonzero(open_)
-        joint = task_log_likelihoods(tasks.counts, rows[live]) + np.log(weights[live, None, :])
+        cells = log_cells(rows[live], move_weight)
+        joint = task_log_likelihoods(tasks.counts, cells) + np.log(weights[live, None, :])
         top = joint.max(axis=2, keepdims=True)
         scaled = np.exp(joint - top)
         total = scaled.sum(axis=2, keepdims=True)
         value = ((np.log(total) + top)[:, :, 0] * weight[live]).sum(axis=1)
-        value += (added[live, None] * np.log(np.maximum(rows[live], _TINY))).sum(axis=(1, 2, 3))
+        value += (added[live, None] * cells[..., :-1]).sum(axis=(1, 2, 3))
         value += class_mass * np.log(weights[live]).sum(axis=1)
         gain = value - reached[live]
         reached[live] = value
@@ -163,12 +167,20 @@ def _maximise(
     return rows, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _log_cells(rows: Floats) -> Floats:
-    """Log probabilities of all cells, that of having gone on among them, (..., m + 1, m + 3)."""
+def log_cells(rows: Floats, move_weight: float) -> Floats:
+    """Log probabilities of all cells, that of having gone on among them, (..., m + 1, m + 3).
+
+    A move is to go on, and to a certain state: log (1 - h) + move_weight log (p_j / (1 - h)), with
+    h the probability of an end. Whatever the weight, the rows that maximise the expected log
+    posterior are the same proportions. Weight 0 leaves the partial likelihood of the ends.
+    """
     m = rows.shape[-1] - 2
-    going = rows[..., :m].sum(axis=-1, keepdims=True)
-    going[..., 0, :] = 1.0
-    return np.log(np.maximum(np.concatenate((rows, going), axis=-1), _TINY))
+    logs = np.log(np.maximum(rows, _TINY))
+    going = np.log(np.maximum(rows[..., :m].sum(axis=-1, keepdims=True), _TINY))
+    if move_weight != 1.0:
+        logs[..., :m] = going + move_weight * (logs[..., :m] - going)
+    going[..., 0, :] = 0.0
+    return np.concatenate((logs, going), axis=-1)
 
 
 def _times(left: Floats, counts: Any) -> Floats:

@@ -207,10 +207,15 @@ def climb(
     start: Floats,
     rows: Floats,
     emission: Floats,
+    emission_weight: float,
     tolerance: float,
     trace: Floats,
 ) -> int:
     """Iterate in place, at most ``trace.size - 1`` times, until the gain is below `tolerance`.
+
+    What a step shows enters with its probability to the power `emission_weight`, the imaginary
+    counts of states with that weight too, so that the maximising table stays (counts + imaginary
+    counts) over their sum, whatever the weight.
 
     `trace` receives the log posterior before each iteration and after the last one. Returns how
     many entries were filled; fewer than it has room for, or a last gain below the tolerance, means
@@ -225,7 +230,13 @@ def climb(
     n_start = np.empty(K + 2)
     n_rows = np.empty((K, K + 3))
     n_emission = np.empty((K, m))
+    shown = np.empty((K, m))
     for k in range(trace.size):
+        for i in range(K):
+            for o in range(m):
+                shown[i, o] = emission[i, o]
+                if emission_weight != 1.0:
+                    shown[i, o] = emission[i, o] ** emission_weight
         value = expect(
             states,
             offsets,
@@ -233,7 +244,7 @@ def climb(
             weight,
             start,
             rows,
-            emission,
+            shown,
             alpha,
             scale,
             n_start,
@@ -242,11 +253,9 @@ def climb(
         )
         value += log_prior(a_start, start)
         value += log_prior(a_rows.ravel(), rows.ravel())
-        value += log_prior(a_emission.ravel(), emission.ravel())
+        value += emission_weight * log_prior(a_emission.ravel(), emission.ravel())
         trace[k] = value
         if k == trace.size - 1 or (k > 0 and value - trace[k - 1] < tolerance):
             return k + 1
-        maximise(
-            n_start, n_rows, n_emission, a_start, a_rows, a_emission, start, rows, emission
-        )
+        maximise(n_start, n_rows, n_emission, a_start, a_rows, a_emission, start, rows, emission)
     return 0

@@ -36,6 +36,7 @@ from sojourn.process._mixture_em import (
     Laws,
     Tasks,
     climb,
+    log_cells,
     pooled_rows,
     tabulate,
     task_log_likelihoods,
@@ -110,7 +111,7 @@ class MixtureFit:
     classes : TaskClasses
         The classes of the tasks that it was fitted to.
     log_posterior : float
-        Log likelihood of the paths with the log prior, at the maximum.
+        What was maximised: log likelihood and log prior.
     n_parameters : int
         Free probabilities among the cells that were observed, in all classes, and the shares.
     horizon : int
@@ -121,6 +122,8 @@ class MixtureFit:
         How the rows of the single chain are made, toward which those of the classes are drawn.
     row_mass, class_mass : float
         Imaginary events added to each row of a class, and imaginary tasks to each class.
+    move_weight : float
+        Weight of where runs go, in the likelihood that was maximised.
     tail : GeometricTail
         What is mixed in when the fit is scored.
     """
@@ -136,6 +139,7 @@ class MixtureFit:
     prior: RowPrior = field(repr=False)
     row_mass: float
     class_mass: float
+    move_weight: float
     tail: GeometricTail
 
     def __post_init__(self) -> None:
@@ -163,8 +167,9 @@ class MixtureFit:
 
     @property
     def name(self) -> str:
-        """Short name of the kind of process."""
-        return f"mixture-{self.n_classes}"
+        """Short name of the kind of process; tells where moves were weighted."""
+        suffix = "" if self.move_weight == 0.0 else f"-moves{self.move_weight:g}"
+        return f"mixture-{self.n_classes}{suffix}"
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -220,7 +225,7 @@ class MixtureFit:
 
     def task_classes(self, sequences: StateSequences) -> TaskClasses:
         """Give the posterior class of every task from the paths of all its runs."""
-        return _classes(tabulate(sequences), self._rows()[None], self.weights[None])
+        return _classes(tabulate(sequences), self._rows(), self.weights, self.move_weight)
 
     def members(self, kind: int, *, at_least: float = 0.0) -> npt.NDArray[np.int32]:
         """Tasks of the fitted runs whose most probable class is `kind`."""
@@ -336,6 +341,7 @@ class MixtureFit:
             self.prior,
             row_mass=self.row_mass,
             class_mass=self.class_mass,
+            move_weight=self.move_weight,
             max_iterations=max_iterations,
             tolerance=_REFIT_TOLERANCE,
         )
@@ -347,6 +353,7 @@ class MixtureFit:
             self.prior,
             row_mass=self.row_mass,
             class_mass=self.class_mass,
+            move_weight=self.move_weight,
             fitted_on=taken.fitted_on,
             tail=tail_of(taken.sequences, weights),
         )
@@ -402,6 +409,7 @@ class MixtureFit:
                 self.prior,
                 row_mass=self.row_mass,
                 class_mass=self.class_mass,
+                move_weight=self.move_weight,
                 max_iterations=max_iterations,
                 tolerance=_REFIT_TOLERANCE,
             )
@@ -415,7 +423,9 @@ class MixtureFit:
             "weights": self.weights.copy(),
             "rows": self._rows(),
             "allowed": self.prior.allowed.copy(),
-            "masses": np.array([self.prior.kappa, self.row_mass, self.class_mass]),
+            "masses": np.array(
+                [self.prior.kappa, self.row_mass, self.class_mass, self.move_weight]
+            ),
             "tail": np.array([tail.success_hazard, tail.failure_hazard, tail.weight]),
             "horizon": np.array(self.horizon),
             "n_parameters": np.array(self.n_parameters),
@@ -441,7 +451,7 @@ class MixtureFit:
             The names of the states.
         """
         given = {name: np.asarray(values) for name, values in parameters.items()}
-        kappa, row_mass, class_mass = (float(x) for x in given["masses"])
+        kappa, row_mass, class_mass, move_weight = (float(x) for x in given["masses"])
         hazards = [float(x) for x in given["tail"]]
         return cls(
             optima=Optima.of(given["optima"], int(given["n_open"])),
@@ -460,6 +470,7 @@ class MixtureFit:
             prior=_row_prior(kappa, given["allowed"]),
             row_mass=row_mass,
             class_mass=class_mass,
+            move_weight=move_weight,
             tail=GeometricTail(
                 success_hazard=hazards[0], failure_hazard=hazards[1], weight=hazards[2]
             ),
@@ -482,6 +493,7 @@ class MixtureFit:
             "n_parameters": self.n_parameters,
             "row_mass": self.row_mass,
             "class_mass": self.class_mass,
+            "move_weight": self.move_weight,
             "horizon": self.horizon,
             "fitted_on": self.fitted_on._asdict(),
         }
@@ -509,9 +521,10 @@ def fit_mixture(
     sequences: StateSequences,
     n_classes: int = 2,
     *,
-    n_starts: int = 16,
+    n_starts: int = 40,
     row_mass: float = 1.0,
     class_mass: float = 0.5,
+    move_weight: float = 0.0,
     max_iterations: int = 1000,
     max_runs: int = _MAX_RUNS,
     rng: Rng = None,
@@ -531,6 +544,11 @@ def fit_mixture(
         Imaginary events that draw each row of a class toward the row of the single chain.
     class_mass : float
         Imaginary tasks added to each class, positive: no class dies out.
+    move_weight : float
+        From 0 to 1. With 1 the law of whole paths is fitted, and the classes tell what runs do
+        more than how they fare. With less, the probability of where a run goes on to enters to
+        this power; with 0 what counts is whether and how a run ends after each step, given the
+        states it was in: a partial likelihood. The moves are fitted class by class all the same.
     max_iterations : int
         Most iterations of a start; one ends when the log posterior gains less than 1e-6 nat.
     max_runs : int
@@ -549,9 +567,10 @@ def fit_mixture(
 
     Notes
     -----
-    log posterior = sum_t log sum_c w_c prod_ij p_cij^n_tij + sum_cij row_mass b_ij log p_cij
-    + class_mass sum_c log w_c, with b the rows of the single chain; it never falls from one
-    iteration to the next.
+    log posterior = sum_t log sum_c w_c prod_ij q_cij^n_tij + sum_cij row_mass b_ij log q_cij
+    + class_mass sum_c log w_c, with b the rows of the single chain, q = p for an end and
+    q = (1 - h) (p / (1 - h))^move_weight for a move out of a state whose runs end with probability
+    h; it never falls from one iteration to the next.
 
     References
     ----------
@@ -562,6 +581,8 @@ def fit_mixture(
     check_positive_int(max_iterations, name="max_iterations")
     if not (0.0 < row_mass < np.inf and 0.0 < class_mass < np.inf):
         raise ValueError(f"row_mass and class_mass must be positive; got {row_mass}, {class_mass}")
+    if not 0.0 <= move_weight <= 1.0:
+        raise ValueError(f"move_weight must lie in [0, 1]; got {move_weight!r}")
     weights_of(sequences, None)
     taken = take_units(sequences, max_runs)
     runs = taken.sequences
@@ -575,6 +596,7 @@ def fit_mixture(
         prior,
         row_mass=row_mass,
         class_mass=class_mass,
+        move_weight=move_weight,
         max_iterations=max_iterations,
         tolerance=_TOLERANCE,
     )
@@ -586,6 +608,7 @@ def fit_mixture(
         prior,
         row_mass=row_mass,
         class_mass=class_mass,
+        move_weight=move_weight,
         fitted_on=taken.fitted_on,
         tail=GeometricTail.of(runs),
     )
@@ -623,6 +646,7 @@ def _assemble(
     *,
     row_mass: float,
     class_mass: float,
+    move_weight: float,
     fitted_on: FittedOn,
     tail: GeometricTail,
 ) -> dict[str, Any]:
@@ -637,7 +661,7 @@ def _assemble(
         "optima": Optima.of(laws.log_posterior, int(laws.is_open.sum())),
         "weights": weights,
         "chains": tuple(chains[c] for c in order),
-        "classes": _classes(tasks, rows[None], weights[None]),
+        "classes": _classes(tasks, rows, weights, move_weight),
         "log_posterior": float(laws.log_posterior[best]),
         "n_parameters": free * len(chains) + len(chains) - 1,
         "horizon": int(runs.lengths.max(initial=0)),
@@ -645,12 +669,14 @@ def _assemble(
         "prior": prior,
         "row_mass": row_mass,
         "class_mass": class_mass,
+        "move_weight": move_weight,
         "tail": tail,
     }
 
 
-def _classes(tasks: Tasks, rows: Floats, weights: Floats) -> TaskClasses:
-    joint = task_log_likelihoods(tasks.counts, rows)[0] + np.log(np.maximum(weights, 1e-300))
+def _classes(tasks: Tasks, rows: Floats, weights: Floats, move_weight: float) -> TaskClasses:
+    cells = log_cells(rows[None], move_weight)
+    joint = task_log_likelihoods(tasks.counts, cells)[0] + np.log(np.maximum(weights, 1e-300))
     share = np.exp(joint - joint.max(axis=1, keepdims=True))
     return TaskClasses(
         task=frozen_array(tasks.numbers, np.int32, name="task"),

@@ -65,7 +65,7 @@ class PhaseFit:
     topology : str
         ``general``, or ``left_to_right``: no way back to an earlier phase.
     log_posterior : float
-        Log likelihood of the paths with the log prior, at the maximum.
+        What was maximised: log likelihood and log prior.
     n_parameters : int
         Free probabilities.
     horizon : int
@@ -74,6 +74,8 @@ class PhaseFit:
         Runs and units that the fit rests on.
     prior_mass : float
         Imaginary events added to the start and to each row of moves and of states.
+    emission_weight : float
+        Weight of what steps show in the likelihood that was maximised.
     tail : GeometricTail
         What is mixed in when the fit is scored.
     """
@@ -88,6 +90,7 @@ class PhaseFit:
     horizon: int
     fitted_on: FittedOn
     prior_mass: float
+    emission_weight: float
     tail: GeometricTail = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -123,8 +126,14 @@ class PhaseFit:
 
     @property
     def name(self) -> str:
-        """Short name of the kind of process."""
-        return f"phases-{self.n_phases}"
+        """Short name of the kind of process; tells what differs from the plain one."""
+        parts = ["phases", str(self.n_phases)]
+        if self.topology != "general":
+            parts.append("lr")
+        if self.emission_weight < 1.0:
+            weight = self.emission_weight
+            parts.append("timing" if weight == 0.0 else f"shown{weight:g}")
+        return "-".join(parts)
 
     @property
     def extrapolates(self) -> bool:
@@ -275,6 +284,7 @@ class PhaseFit:
             taken.sequences,
             topology=self.topology,
             prior_mass=self.prior_mass,
+            emission_weight=self.emission_weight,
             fitted_on=taken.fitted_on,
             tail=tail_of(taken.sequences, None if weights is None else used),
         )
@@ -328,6 +338,7 @@ class PhaseFit:
             "emission": self.emission.copy(),
             "left_to_right": np.array(self.topology == "left_to_right"),
             "prior_mass": np.array(self.prior_mass),
+            "emission_weight": np.array(self.emission_weight),
             "tail": np.array([tail.success_hazard, tail.failure_hazard, tail.weight]),
             "horizon": np.array(self.horizon),
             "n_parameters": np.array(self.n_parameters),
@@ -363,6 +374,7 @@ class PhaseFit:
             horizon=int(given["horizon"]),
             fitted_on=FittedOn(*(int(n) for n in given["fitted_on"])),
             prior_mass=float(given["prior_mass"]),
+            emission_weight=float(given["emission_weight"]),
             tail=GeometricTail(
                 success_hazard=hazards[0], failure_hazard=hazards[1], weight=hazards[2]
             ),
@@ -382,6 +394,7 @@ class PhaseFit:
             "log_posterior": self.log_posterior,
             "n_parameters": self.n_parameters,
             "prior_mass": self.prior_mass,
+            "emission_weight": self.emission_weight,
             "horizon": self.horizon,
             "fitted_on": self.fitted_on._asdict(),
         }
@@ -394,7 +407,15 @@ class PhaseFit:
             0.99 * mine + 0.01 * added / added.sum(axis=-1, keepdims=True)
             for mine, added in zip((start, rows, self.emission), prior, strict=True)
         ]
-        return _climb(runs, weights, prior, begin, max_iterations, _REFIT_TOLERANCE)
+        return _climb(
+            runs,
+            weights,
+            prior,
+            begin,
+            self.emission_weight,
+            max_iterations,
+            tolerance=_REFIT_TOLERANCE,
+        )
 
 
 def fit_phases(
@@ -402,9 +423,10 @@ def fit_phases(
     n_phases: int = 4,
     *,
     topology: str = "general",
-    n_starts: int = 10,
-    n_long: int = 3,
+    n_starts: int = 16,
+    n_long: int = 4,
     prior_mass: float = 1.0,
+    emission_weight: float = 1.0,
     max_iterations: int = 500,
     max_runs: int = _MAX_RUNS,
     rng: Rng = None,
@@ -425,6 +447,11 @@ def fit_phases(
     prior_mass : float
         Imaginary events added to the start and to each row of moves and of observed states, in
         the proportions of the corpus; positive.
+    emission_weight : float
+        From 0 to 1. With 1 the law of whole paths is fitted. With less, the probability of what a
+        step shows enters to this power: the phases turn from what steps show to when and how runs
+        end. With 0 they are fitted to end times and outcomes alone, and what they show is counted
+        afterwards; the curves are then closest to the observed ones.
     max_iterations : int
         Most iterations of a long one; it ends when the log posterior gains less than 1e-4 nat.
     max_runs : int
@@ -458,6 +485,8 @@ def fit_phases(
     check_choice(topology, _TOPOLOGIES, name="topology")
     if not 0.0 < prior_mass < np.inf:
         raise ValueError(f"prior_mass must be positive; got {prior_mass!r}")
+    if not 0.0 <= emission_weight <= 1.0:
+        raise ValueError(f"emission_weight must lie in [0, 1]; got {emission_weight!r}")
     weights_of(sequences, None)
     taken = take_units(sequences, max_runs)
     runs = taken.sequences
@@ -467,10 +496,10 @@ def fit_phases(
     short = []
     for s in range(n_starts if n_phases > 1 else 1):
         begin = _by_progress(runs, prior) if s == 0 else _at_random(prior, source)
-        short.append(_climb(runs, weights, prior, begin, _SHORT, _TOLERANCE))
+        short.append(_climb(runs, weights, prior, begin, emission_weight, _SHORT))
     short.sort(key=lambda climbed: -climbed.log_posterior)
     ends = [
-        _climb(runs, weights, prior, list(climbed[:3]), max_iterations, _TOLERANCE)
+        _climb(runs, weights, prior, climbed[:3], emission_weight, max_iterations)
         for climbed in short[:n_long]
     ]
     best = max(ends, key=lambda climbed: climbed.log_posterior)
@@ -480,6 +509,7 @@ def fit_phases(
         runs,
         topology=topology,
         prior_mass=prior_mass,
+        emission_weight=emission_weight,
         fitted_on=taken.fitted_on,
         tail=GeometricTail.of(runs),
     )
@@ -510,9 +540,7 @@ def _prior(
     lengths = runs.lengths
     steps = float(weights @ lengths)
     ends = np.array([weights @ (runs.event == e) for e in (SUCCESS, FAILURE)])
-    empty = np.array(
-        [weights @ ((runs.event == e) & (lengths == 0)) for e in (SUCCESS, FAILURE)]
-    )
+    empty = np.array([weights @ ((runs.event == e) & (lengths == 0)) for e in (SUCCESS, FAILURE)])
     going = float(weights @ (lengths > 0))
     start = np.concatenate((np.full(K, (going + 0.5) / K), empty))
     hazard = (ends - empty) / (steps + 1.0)
@@ -531,8 +559,10 @@ def _climb(
     weights: Floats,
     prior: _Prior,
     begin: Sequence[Floats],
+    emission_weight: float,
     max_iterations: int,
-    tolerance: float,
+    *,
+    tolerance: float = _TOLERANCE,
 ) -> _Climbed:
     from sojourn.process import _phase_kernels
 
@@ -547,6 +577,7 @@ def _climb(
         start,
         rows,
         emission,
+        emission_weight,
         tolerance,
         trace,
     )
@@ -598,6 +629,7 @@ def _assemble(
     *,
     topology: str,
     prior_mass: float,
+    emission_weight: float,
     fitted_on: FittedOn,
     tail: GeometricTail,
 ) -> dict[str, Any]:
@@ -622,6 +654,7 @@ def _assemble(
         "horizon": horizon,
         "fitted_on": fitted_on,
         "prior_mass": prior_mass,
+        "emission_weight": emission_weight,
         "tail": tail,
     }
 
