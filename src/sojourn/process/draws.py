@@ -1,7 +1,6 @@
 """Draws of a fitted process: refits to resampled tasks, whatever the process.
 
-What a bootstrap needs of a process is that it can be fitted again to weighted runs (`refit`). The
-homogeneous chain needs even less: its refits are one matrix product of counts.
+What a bootstrap needs of a process is that it can be fitted again to weighted runs (`refit`).
 """
 
 from __future__ import annotations
@@ -14,14 +13,11 @@ import numpy.typing as npt
 
 from sojourn._validation import check_positive_int, generator
 from sojourn.estimates import Estimate, Interval, Status
-from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.base import RefittableProcess, TraceProcess
-from sojourn.process.chain_draws import bootstrap_draws
-from sojourn.process.homogeneous import HomogeneousFit
 from sojourn.sequences import StateSequences
 from sojourn.stats.intervals import clopper_pearson, t_quantile
 
-__all__ = ["chain_of_rows", "interval_of_draws", "percentiles", "refitted_draws"]
+__all__ = ["interval_of_draws", "percentiles", "refitted_draws"]
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
@@ -36,7 +32,7 @@ def refitted_draws(
 
     Parameters
     ----------
-    fit : HomogeneousFit or a process with ``refit``
+    fit : a process with ``refit``
         The fit.
     sequences : StateSequences
         The runs it was fitted to; their units are resampled with all their runs.
@@ -55,12 +51,6 @@ def refitted_draws(
     n_units = int(unit.max(initial=-1)) + 1
     if n_units < 2:
         return ()
-    if isinstance(fit, HomogeneousFit):
-        draws = bootstrap_draws(fit, sequences, n_draws, rng=rng)
-        return tuple(
-            chain_of_rows(rows, start, fit.state_names)
-            for rows, start in zip(draws.rows, draws.start, strict=True)
-        )
     if not isinstance(fit, RefittableProcess):
         raise ValueError(f"the {fit.name} process cannot be fitted again to resampled tasks")
     source = generator(rng)
@@ -68,20 +58,6 @@ def refitted_draws(
     return tuple(
         fit.refit(sequences, weights=source.multinomial(n_units, share)[unit].astype(np.float64))
         for _ in range(n_draws)
-    )
-
-
-def chain_of_rows(rows: Floats, start: Floats, state_names: tuple[str, ...]) -> AbsorbingChain:
-    """Make a chain of its table, shape (n_states, n_states + 2), and the law of its start."""
-    m = len(state_names)
-    return AbsorbingChain(
-        transient=rows[:, :m],
-        to_success=rows[:, m],
-        to_failure=rows[:, m + 1],
-        initial=start[:m],
-        initial_success=float(start[m]),
-        initial_failure=float(start[m + 1]),
-        state_names=state_names,
     )
 
 

@@ -50,6 +50,10 @@ class UnrolledChain:
         The observed state of each inner state.
     state_names : tuple of str
         One readable name an observed state.
+    has_rows_by_state : bool
+        Whether what follows is a matter of the observed state (within a class, or with a past),
+        so that a change of a state's row has a meaning; not so where states are mere signs of
+        hidden phases.
 
     Raises
     ------
@@ -61,6 +65,7 @@ class UnrolledChain:
     start: Floats
     owner: npt.NDArray[np.int32]
     state_names: tuple[str, ...]
+    has_rows_by_state: bool = True
 
     def __post_init__(self) -> None:
         for name, dtype, ndim in (("rows", float, 3), ("start", float, 1), ("owner", np.int32, 1)):
@@ -223,7 +228,9 @@ class UnrolledChain:
         steps = np.minimum(np.arange(masses.shape[0]), self.n_layers - 1)
         total = masses @ member
         weighted = np.where(masses > 0.0, masses * table[steps], 0.0) @ member
-        return np.divide(weighted, total, out=np.full(total.shape, np.nan), where=total > 0.0)
+        mean: Floats = np.full(total.shape, np.nan)
+        np.divide(weighted, total, out=mean, where=total > 0.0)
+        return mean
 
     def with_rows(self, rows: Floats, start: Floats | None = None) -> UnrolledChain:
         """Return the process with other tables."""
@@ -262,8 +269,9 @@ def unroll(process: Any) -> UnrolledChain:
 
     Parameters
     ----------
-    process : HomogeneousFit, AbsorbingChain, UnrolledChain or another process with ``unrolled()``
-        The process.
+    process : a fitted process, an AbsorbingChain, or another process with ``unrolled()``
+        The process. Of a chain of order k the inner states are its contexts, of a mixture (class,
+        state), of hidden phases (phase, state).
 
     Raises
     ------
@@ -272,21 +280,92 @@ def unroll(process: Any) -> UnrolledChain:
     """
     if isinstance(process, UnrolledChain):
         return process
-    if isinstance(process, HomogeneousFit):
-        return unroll(process.chain)
     if isinstance(process, AbsorbingChain):
-        table = np.column_stack((process.transient, process.to_success, process.to_failure))
-        ends = [process.initial_success, process.initial_failure]
-        return UnrolledChain(
-            rows=table[None],
-            start=np.concatenate((process.initial, ends)),
-            owner=np.arange(process.n_states, dtype=np.int32),
-            state_names=process.state_names,
-        )
+        return _chain(process)
+    if isinstance(process, HomogeneousFit):
+        return _chain(process.chain)
     if isinstance(process, Unrollable):
         return process.unrolled()
+    kind = str(getattr(process, "name", "")).partition("-")[0]
+    if kind in _ADAPTERS:
+        return _ADAPTERS[kind](process)
     name = getattr(process, "name", type(process).__name__)
-    raise ValueError(
-        f"the {name} process has no rows by observed state; this needs a process that has them, "
-        "such as homogeneous or progress"
+    raise ValueError(f"the {name} process cannot be written as a table of next events by step")
+
+
+def _chain(chain: AbsorbingChain) -> UnrolledChain:
+    table = np.column_stack((chain.transient, chain.to_success, chain.to_failure))
+    ends = [chain.initial_success, chain.initial_failure]
+    return UnrolledChain(
+        rows=table[None],
+        start=np.concatenate((chain.initial, ends)),
+        owner=np.arange(chain.n_states, dtype=np.int32),
+        state_names=chain.state_names,
     )
+
+
+def _progress(fit: Any) -> UnrolledChain:
+    return UnrolledChain(
+        rows=fit.rows,
+        start=fit.initial,
+        owner=np.arange(len(fit.state_names), dtype=np.int32),
+        state_names=fit.state_names,
+    )
+
+
+def _order(fit: Any) -> UnrolledChain:
+    from sojourn.process._contexts import link_contexts
+
+    m, n = fit.n_states, fit.rows.shape[0]
+    machine = link_contexts(fit.contexts, m)
+    rows = np.zeros((n, n + 2))
+    # The context after a further state is another one for each state: no two cells fall together.
+    rows[np.arange(n)[:, None], machine.following] = fit.rows[:, :m]
+    rows[:, n:] = fit.rows[:, m:]
+    start = np.zeros(n + 2)
+    start[machine.entry] = fit.start[:m]
+    start[n:] = fit.start[m:]
+    return UnrolledChain(
+        rows=rows[None], start=start, owner=fit.contexts[:, -1], state_names=fit.state_names
+    )
+
+
+def _mixture(fit: Any) -> UnrolledChain:
+    m, k = len(fit.state_names), fit.n_classes
+    n = k * m
+    rows, start = np.zeros((n, n + 2)), np.zeros(n + 2)
+    for c, (weight, chain) in enumerate(zip(fit.weights, fit.chains, strict=True)):
+        block = slice(c * m, (c + 1) * m)
+        rows[block, block] = chain.transient
+        rows[block, n] = chain.to_success
+        rows[block, n + 1] = chain.to_failure
+        start[block] = weight * chain.initial
+        start[n:] += weight * np.array([chain.initial_success, chain.initial_failure])
+    return UnrolledChain(
+        rows=rows[None],
+        start=start,
+        owner=np.tile(np.arange(m, dtype=np.int32), k),
+        state_names=fit.state_names,
+    )
+
+
+def _phases(fit: Any) -> UnrolledChain:
+    m, k = len(fit.state_names), fit.n_phases
+    n, chain = k * m, fit.phase_chain
+    rows, start = np.zeros((n, n + 2)), np.zeros(n + 2)
+    moves = chain.transient[:, :, None] * fit.emission[None]
+    rows[:, :n] = np.repeat(moves.reshape(k, n), m, axis=0)
+    rows[:, n] = np.repeat(chain.to_success, m)
+    rows[:, n + 1] = np.repeat(chain.to_failure, m)
+    start[:n] = (chain.initial[:, None] * fit.emission).ravel()
+    start[n:] = chain.initial_success, chain.initial_failure
+    return UnrolledChain(
+        rows=rows[None],
+        start=start,
+        owner=np.tile(np.arange(m, dtype=np.int32), k),
+        state_names=fit.state_names,
+        has_rows_by_state=False,
+    )
+
+
+_ADAPTERS = {"progress": _progress, "order": _order, "mixture": _mixture, "phases": _phases}

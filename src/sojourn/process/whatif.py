@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -256,7 +257,7 @@ def what_if(
         raise ValueError("changes must be one or more of Reroute, Remove, ChangedRow and Cap")
     caps = [change.steps for change in changes if isinstance(change, Cap)]
     cap = caps[-1] if caps else horizon
-    before = unroll(process)
+    before = _by_state(process)
     after = apply_changes(before, changes)
     pairs = [(chain, apply_changes(chain, changes)) for chain in map(unroll, draws)]
     last = max(cap, horizon)
@@ -267,16 +268,16 @@ def what_if(
     open_ = "its states lead to no observed end" if lost else None
     ever = (f"it extrapolates beyond the longest observed run of {horizon} steps",)
 
-    def effect(values: tuple[float, float], draws_: Any, reasons: tuple[str, ...],
-               missing: str | None, *, proportion: bool) -> Effect:  # fmt: skip
-        return _effect(
-            values, draws_, reasons, missing, proportion=proportion, n_units=n_units, prob=ci_prob
-        )
-
+    effect = partial(_effect, n_units=n_units, prob=ci_prob)
     return WhatIf(
         changes=tuple(str(change) for change in changes),
         success_within=effect(
-            (float(curves[0][horizon]), float(curves[1][cap])), drawn, beyond, None, proportion=True
+            (float(curves[0][horizon]), float(curves[1][cap])),
+            drawn,
+            beyond,
+            None,
+            proportion=True,
+            observed=True,
         ),
         success_ever=effect(
             (before.success_ever, after.success_ever),
@@ -284,6 +285,7 @@ def what_if(
             ever,
             open_,
             proportion=True,
+            observed=False,
         ),
         mean_steps=effect(
             (before.mean_steps, after.mean_steps),
@@ -291,6 +293,7 @@ def what_if(
             ever,
             open_,
             proportion=False,
+            observed=False,
         ),
         cap_before=horizon,
         cap=cap,
@@ -314,7 +317,7 @@ def sensitivities(process: TraceProcess | UnrolledChain, horizon: int) -> Sensit
         The d of R(d).
     """
     check_positive_int(horizon, name="horizon")
-    chain = unroll(process)
+    chain = _by_state(process)
     n, m = chain.n_inner, chain.n_states
     visits, masses = chain.visits(), chain.masses(horizon)
     failing = chain.rows[:, :, n + 1]
@@ -366,7 +369,7 @@ def most_valuable_fixes(
     tuple of FixRow
         The most valuable first.
     """
-    own = _fix_table(unroll(process), horizon)
+    own = _fix_table(_by_state(process), horizon)
     drawn = np.array([_fix_table(unroll(draw), horizon) for draw in draws])
     drawn = drawn.reshape(-1, *own.shape)
     lost = _not_identified(process)
@@ -433,6 +436,16 @@ def perturbation_bound(before: UnrolledChain, after: UnrolledChain) -> Perturbat
     )
 
 
+def _by_state(process: Any) -> UnrolledChain:
+    chain = unroll(process)
+    if not chain.has_rows_by_state:
+        raise ValueError(
+            f"the {process.name} process has no rows by observed state, so that none can be "
+            "changed; fit a homogeneous or a progress process for that"
+        )
+    return chain
+
+
 def _norm(matrix: npt.NDArray[Any]) -> float:
     return float(np.abs(matrix).sum(axis=1).max())
 
@@ -481,6 +494,7 @@ def _effect(
     missing: str | None,
     *,
     proportion: bool,
+    observed: bool,
     n_units: int,
     prob: float,
 ) -> Effect:
@@ -495,7 +509,8 @@ def _effect(
             ci_prob=prob,
             n_units=n_units,
             proportion=proportion and k > 0,
-            reasons=reasons,
+            # What runs do as it is, within the steps that were observed, is no extrapolation.
+            reasons=() if k == 1 and observed else reasons,
             missing="some runs would never end",
         )
         for k, (value, column) in enumerate(
