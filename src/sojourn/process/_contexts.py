@@ -21,9 +21,11 @@ __all__ = [
     "event_cells",
     "find_places",
     "link_contexts",
+    "mean_steps",
     "probable_masses",
     "single_prior",
     "unit_cells",
+    "until_end",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -194,3 +196,54 @@ def unit_cells(
     cell, owner = event_cells(sequences, places, unit)
     width = (places.machine.depth.size + 1) * (sequences.n_states + 3)
     return coo_array((np.ones(cell.size), (owner, cell)), shape=(n_units, width)).tocsr()
+
+
+def until_end(rows: Floats, machine: Machine, gain: Floats) -> Floats:
+    """Smallest solution of h = Q h + gain: what is gained from each context on until the end."""
+    from scipy.sparse import csr_array, eye_array
+    from scipy.sparse.linalg import spsolve
+
+    m, n = rows.shape[1] - 2, rows.shape[0]
+    moves, following = rows[:, :m], machine.following
+    inside = _leads_to(rows, machine, gain > 0.0)
+    solved = np.zeros(n)
+    if np.any(inside):
+        pointer = np.arange(0, n * m + 1, m)
+        Q = csr_array((moves.ravel(), following.ravel(), pointer), shape=(n, n))
+        Q = Q[inside][:, inside]
+        system = eye_array(Q.shape[0], format="csr") - Q
+        solved[inside] = spsolve(system.tocsc(), gain[inside])
+    return solved
+
+
+def mean_steps(rows: Floats, machine: Machine, start: Floats) -> float:
+    """Mean number of steps of a run.
+
+    Raises
+    ------
+    ValueError
+        If a run may get to where no path leads to an end.
+    """
+    m = rows.shape[1] - 2
+    reached = np.zeros(rows.shape[0], dtype=np.bool_)
+    reached[machine.entry[start[:m] > 0.0]] = True
+    while True:
+        wider = reached.copy()
+        wider[machine.following[reached[:, None] & (rows[:, :m] > 0.0)]] = True
+        if np.array_equal(wider, reached):
+            break
+        reached = wider
+    if np.any(reached & ~_leads_to(rows, machine, rows[:, m:].sum(axis=1) > 0.0)):
+        raise ValueError("a run may get to where no path leads to an end: it has no mean length")
+    # Contexts that runs never get to may lead nowhere, and would make the system singular.
+    return float(start[:m] @ until_end(rows, machine, reached.astype(np.float64))[machine.entry])
+
+
+def _leads_to(rows: Floats, machine: Machine, inside: Mask) -> Mask:
+    """Contexts from which some path leads to the given ones."""
+    possible = rows[:, :-2] > 0.0
+    while True:
+        wider = inside | (possible & inside[machine.following]).any(axis=1)
+        if np.array_equal(wider, inside):
+            return inside
+        inside = wider

@@ -34,9 +34,11 @@ from sojourn.process._contexts import (
     event_cells,
     find_places,
     link_contexts,
+    mean_steps,
     probable_masses,
     single_prior,
     unit_cells,
+    until_end,
 )
 from sojourn.process._exit_odds import as_tasks, check_task, shift_outcomes
 from sojourn.process._row_prior import possible_cells
@@ -158,8 +160,8 @@ class OrderFit:
         """Mean number of steps, without an interval; withheld where it is not identified."""
         if self.unidentified:
             return unless_unidentified(0.0, self.unidentified)
-        steps = self._until_end(np.ones(self.rows.shape[0]))[self._machine.entry]
-        return Estimate(value=float(self.start[: self.n_states] @ steps))
+        steps = mean_steps(self.rows, self._machine, self.start)
+        return Estimate(value=steps)
 
     def success_within(self, horizon: int) -> Floats:
         """P(success within d steps) for d = 0 .. horizon."""
@@ -394,29 +396,7 @@ class OrderFit:
 
     def _values(self) -> Floats:
         """P(success | context) for each context."""
-        return np.clip(self._until_end(self.rows[:, self.n_states]), 0.0, 1.0)
-
-    def _until_end(self, gain: Floats) -> Floats:
-        """Smallest solution of h = Q h + gain over the contexts from which a gain is to be had."""
-        from scipy.sparse import csr_array, eye_array
-        from scipy.sparse.linalg import spsolve
-
-        m, n = self.n_states, self.rows.shape[0]
-        moves, following = self.rows[:, :m], self._machine.following
-        inside = gain > 0.0
-        while True:
-            wider = inside | ((moves > 0.0) & inside[following]).any(axis=1)
-            if np.array_equal(wider, inside):
-                break
-            inside = wider
-        solved = np.zeros(n)
-        if np.any(inside):
-            pointer = np.arange(0, n * m + 1, m)
-            Q = csr_array((moves.ravel(), following.ravel(), pointer), shape=(n, n))
-            Q = Q[inside][:, inside]
-            system = eye_array(Q.shape[0], format="csr") - Q
-            solved[inside] = spsolve(system.tocsc(), gain[inside])
-        return solved
+        return np.clip(until_end(self.rows, self._machine, self.rows[:, self.n_states]), 0.0, 1.0)
 
 
 def fit_order(
