@@ -186,7 +186,7 @@ def draw_runs(
         if given.shape != task.shape:
             raise ValueError(f"log_odds has shape {given.shape}, not {task.shape}")
         pairs, place = np.unique(np.column_stack((which, given)), axis=0, return_inverse=True)
-        tables = _tilt(tables[pairs[:, 0].astype(np.intp)], pairs[:, 1])
+        tables = _tilt(tables[pairs[:, 0].astype(np.intp)], pairs[:, 1].astype(np.float64))
         which = place.reshape(-1).astype(np.int64)
     accept, alias = _kernels.alias_rows(np.ascontiguousarray(tables))
     limits = np.full(task.size, max_steps, dtype=np.int64)
