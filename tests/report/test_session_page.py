@@ -63,7 +63,7 @@ def test_page_gives_dependence_first_and_the_results_figures(clustered: SessionA
     figures = clustered.domains[0].reliability
     for value in (figures.next_task.value, figures.long_run.value, figures.independent.value):
         assert f"{value:.3f}" in text
-    assert text.count('<svg role="img"') == 2
+    assert text.count('<svg role="img"') == 4
 
 
 def test_json_keeps_the_schema(clustered: SessionAssessment) -> None:

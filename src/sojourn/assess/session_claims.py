@@ -191,17 +191,15 @@ def _remedy(sequences: TaskSequences, gate: Dependence, doubt: Doubts) -> str | 
 
 
 def domain_cautions(
-    domain: DomainAssessment, sequences: TaskSequences, *, block_ordered: bool, several: bool
+    domain: DomainAssessment, sequences: TaskSequences, *, several: bool
 ) -> Iterator[Caution]:
     """Yield what a reader of a domain's figures must know."""
     place = f"{clean(domain.name)}: " if several else ""
-    for code, message in _cautions(domain, sequences, block_ordered=block_ordered):
+    for code, message in _cautions(domain, sequences):
         yield Caution(code, place + message)
 
 
-def _cautions(
-    domain: DomainAssessment, sequences: TaskSequences, *, block_ordered: bool
-) -> Iterator[tuple[str, str]]:
+def _cautions(domain: DomainAssessment, sequences: TaskSequences) -> Iterator[tuple[str, str]]:
     gate, selection = domain.dependence, domain.selection
     if gate.order_matters(ALPHA):
         yield "SJ201", f"p {p_text(gate.p_order)}: the independent estimate does not hold"
@@ -214,8 +212,12 @@ def _cautions(
         yield "SJ204", _outage_text(domain)
     if gate.method == "margins":
         yield "SJ205", "the test allows for hard tasks; the fitted states cannot"
-    if block_ordered and domain.n_states > 1:
-        yield "SJ206", "subdomains come in blocks"
+    if domain.block_ordered and domain.n_states > 1:
+        yield (
+            "SJ206",
+            "subdomains come in blocks: which state of one is which of another is hardly known, "
+            "and figures of a subdomain that is not the last lean on the prior",
+        )
     few, one_sided = _few(sequences), _one_sided(sequences)
     if few:
         yield "SJ207", few

@@ -10,17 +10,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 import sojourn
 from sojourn.assess.cautions import Caution
 from sojourn.assess.results import SCHEMA_VERSION
+from sojourn.assess.session_figures import (
+    Density,
+    EnvelopeRow,
+    PositionBins,
+    Reliability,
+    RunRow,
+    SubdomainRow,
+    SystemRow,
+    TaskTrace,
+)
 from sojourn.corpus import Gaps, Group, Policy
-from sojourn.estimates import Claim, Estimate, ReliabilityCurve, number
+from sojourn.estimates import Claim, number
 from sojourn.records import OperationalProfile, Skipped
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from sojourn.session import (
         Dependence,
         HierarchicalFit,
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DomainAssessment",
+    "EnvelopeRow",
+    "GainTest",
     "GroupedSessionAssessment",
     "PositionBins",
     "Reliability",
@@ -42,156 +53,25 @@ __all__ = [
     "SystemRow",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """R(n) = P(the next n tasks all succeed) for one start and one n.
-
-    Attributes
-    ----------
-    start : str
-        ``continuing`` after the last session's last task, ``fresh`` in a new session, ``long_run``
-        at some later time.
-    n : int
-        Number of tasks.
-    estimate : Estimate
-        By the chosen model.
-    independent : Estimate
-        As it would be if all tasks were independent.
-    observed : float or None
-        Without a model: the share of stretches of n tasks with known outcomes, of all sessions,
-        in which all succeeded; None where there is none, or for another start than ``long_run``.
-    """
-
-    start: str
-    n: int
-    estimate: Estimate
-    independent: Estimate
-    observed: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemRow:
-    """R(n) of the whole mix of domains, under one convention.
-
-    Attributes
-    ----------
-    convention : str
-        ``domain_once``: a session stays in one domain, drawn once. ``domain_per_task``: a domain is
-        drawn for every task.
-    n : int
-        Number of tasks.
-    estimate, independent : Estimate
-        By the chosen models of the domains, and if all tasks were independent.
-    """
-
-    convention: str
-    n: int
-    estimate: Estimate
-    independent: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubdomainRow:
-    """One subdomain: its counts, its weight in the work ahead, its next task."""
-
-    name: str
-    n_observed: int
-    n_success: int
-    weight: float
-    next_task: Estimate
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PositionBins:
-    """Success over the position in the session.
+class GainTest:
+    """A parametric-bootstrap test of "more than one state".
 
     Attributes
     ----------
-    first, last : ndarray of shape (n_bins,)
-        Positions of each bin, counted from 1, both included.
-    n_observed : ndarray of shape (n_bins,)
-        Known outcomes.
-    value, low, high : ndarray of shape (n_bins,)
-        Share of successes with Wilson's interval, which takes outcomes as independent; NaN where
-        no outcome is known.
+    p_value : float
+        Share of replicates of independent tasks that gain as much.
+    gains : tuple of float
+        The largest gain in log score of each replicate.
     """
 
-    first: IntArray
-    last: IntArray
-    n_observed: IntArray
-    value: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-    def to_dict(self) -> list[dict[str, Any]]:
-        """Return one entry a bin."""
-        return [
-            {"first": int(a), "last": int(b), "n": int(n), "value": number(v)}
-            for a, b, n, v in zip(self.first, self.last, self.n_observed, self.value, strict=True)
-        ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reliability:
-    """The figures of one domain.
-
-    Attributes
-    ----------
-    next_task : Estimate
-        Success of the next task of the last session.
-    fresh_session : Estimate
-        Success of the first task of a new session.
-    long_run : Estimate
-        Success at some later time.
-    independent : Estimate
-        Success of any task if all were independent.
-    observed : Estimate
-        Without a model: the success rate so far, with sessions as the sample.
-    success_run : tuple of RunRow
-        R(n) by start, n ascending.
-    curve, independent_curve : ReliabilityCurve
-        R(1..n_max) of the continuing session, and if tasks were independent.
-    subdomains : tuple of SubdomainRow
-        The next task by subdomain.
-    """
-
-    next_task: Estimate
-    fresh_session: Estimate
-    long_run: Estimate
-    independent: Estimate
-    observed: Estimate
-    success_run: tuple[RunRow, ...]
-    curve: ReliabilityCurve = field(repr=False)
-    independent_curve: ReliabilityCurve = field(repr=False)
-    subdomains: tuple[SubdomainRow, ...]
-
-    def row(self, start: str, n: int) -> RunRow | None:
-        """Return R(n) of one start, or None where it was not computed."""
-        return next((r for r in self.success_run if r.start == start and r.n == n), None)
+    p_value: float
+    gains: tuple[float, ...] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures in the form of the JSON contract."""
-        return {
-            "next_task": self.next_task.to_dict(),
-            "fresh_session": self.fresh_session.to_dict(),
-            "long_run": self.long_run.to_dict(),
-            "independent": self.independent.to_dict(),
-            "observed": self.observed.to_dict(),
-            "success_run": [
-                {"start": row.start, "n": row.n, **row.estimate.to_dict()}
-                | {"independent": row.independent.to_dict(), "observed": number(row.observed)}
-                for row in self.success_run
-            ],
-            "subdomains": [
-                {"name": row.name, "n_observed": row.n_observed, "n_success": row.n_success}
-                | {"weight": row.weight, "next_task": row.next_task.to_dict()}
-                for row in self.subdomains
-            ],
-        }
+        """Return the test in the form of the JSON contract."""
+        return {"p_value": number(self.p_value), "n_replicates": len(self.gains)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -230,6 +110,12 @@ class DomainAssessment:
         The figures.
     positions : PositionBins
         Success over the position in the session.
+    trace : TaskTrace
+        The outcomes in order, with the states beneath them.
+    gain_test : GainTest or None
+        The bootstrap test of more than one state, where it was asked for.
+    block_ordered : bool
+        Whether subdomains come in blocks, so that states of one hardly match another's.
     """
 
     name: str
@@ -250,6 +136,9 @@ class DomainAssessment:
     states: StateSummary | None = field(repr=False)
     reliability: Reliability
     positions: PositionBins = field(repr=False)
+    trace: TaskTrace = field(repr=False)
+    gain_test: GainTest | None = None
+    block_ordered: bool = False
 
     @property
     def n_states(self) -> int:
@@ -280,7 +169,47 @@ class DomainAssessment:
             "states": self._state_dicts(),
             "reliability": self.reliability.to_dict(),
             "positions": self.positions.to_dict(),
+            "ambiguous_states": None if self.states is None else self.states.ambiguous,
+            "block_ordered": self.block_ordered,
         }
+
+    def to_pandas(self, table: str = "reliability") -> Any:
+        """Return one table of the domain; needs pandas.
+
+        Parameters
+        ----------
+        table : str
+            ``reliability``: R(n) by start. ``functionals``: the other figures. ``selection``: the
+            scores of all candidates and baselines.
+        """
+        from sojourn.assess.session_export import domain_table
+
+        return domain_table(self, table)
+
+    def to_arviz(self) -> Any:
+        """Return the posterior as ArviZ's InferenceData; see `HMMPosterior.to_arviz`.
+
+        Of independent tasks it holds one chain of independent draws of theta and of R(1..n).
+        """
+        from sojourn.assess.session_export import domain_inference_data
+
+        return domain_inference_data(self)
+
+    def plot(self, ax: Axes | None = None, *, kind: str = "success_run") -> Axes:
+        """Draw one figure of the domain and return its axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes by default.
+        kind : str
+            ``success_run``: R(n) with its band, beside independent tasks. ``densities``: the
+            posterior of the next task's success. ``trace``: outcomes in order with the states
+            beneath them. ``positions``: success by position in the session.
+        """
+        from sojourn.assess.session_export import draw_domain
+
+        return draw_domain(self, ax, kind)
 
     def _selection_dict(self) -> dict[str, Any]:
         gate = self.dependence
@@ -311,6 +240,16 @@ class DomainAssessment:
                 "direction": gate.direction,
                 "n_draws": gate.n_draws,
             },
+            "baselines": [
+                {
+                    "model": b.model,
+                    "log_score": number(b.log_score),
+                    "difference": number(b.difference),
+                    "se_difference": number(b.se_difference),
+                }
+                for b in self.selection.baselines
+            ],
+            "gain_test": None if self.gain_test is None else self.gain_test.to_dict(),
         }
 
     def _diagnostics(self) -> dict[str, Any]:
@@ -405,6 +344,11 @@ class SessionAssessment:
         Entropy of the random draws; None when the caller passed a Generator.
     ci_prob : float
         Probability of the intervals.
+    system_density : Density or None
+        Posterior of the next task's success for the whole mix; None where there is one domain.
+    system_envelope : tuple of EnvelopeRow or None
+        The system's independent figure over a box of priors a domain, by the convention
+        ``domain_once``, where it was asked for.
     """
 
     group: Group
@@ -416,6 +360,8 @@ class SessionAssessment:
     policy: Policy
     seed: int | None
     ci_prob: float
+    system_density: Density | None = field(default=None, repr=False)
+    system_envelope: tuple[EnvelopeRow, ...] | None = None
 
     def domain(self, name: str) -> DomainAssessment:
         """Return one domain by its name; KeyError if there is none."""
@@ -441,10 +387,34 @@ class SessionAssessment:
                     {"convention": row.convention, "n": row.n, **row.estimate.to_dict()}
                     | {"independent": row.independent.to_dict()}
                     for row in self.system
-                ]
+                ],
+                "envelope": None
+                if self.system_envelope is None
+                else [
+                    {"n": row.n, "low": number(row.low), "high": number(row.high)}
+                    for row in self.system_envelope
+                ],
             },
             "profile": self.profile.to_dict(),
         }
+
+    def to_pandas(self, table: str = "reliability") -> Any:
+        """Return one table of all domains, and of R(n) the system's rows too; needs pandas.
+
+        Parameters
+        ----------
+        table : str
+            ``reliability``, ``functionals`` or ``selection``, as of `DomainAssessment.to_pandas`.
+        """
+        from sojourn.assess.session_export import whole_table
+
+        return whole_table(self, table)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw R(n) of the one domain, or of every domain, and return the axes."""
+        from sojourn.assess.session_export import draw_whole
+
+        return draw_whole(self, ax)
 
     def __str__(self) -> str:
         from sojourn.assess.session_text import describe

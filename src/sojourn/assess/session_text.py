@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,21 @@ from sojourn.assess.text import estimate_text
 from sojourn.tables import clean, indent, n_of, p_text, text_table
 
 if TYPE_CHECKING:
-    from sojourn.assess.session_results import DomainAssessment, SessionAssessment
+    from sojourn.assess.session_figures import EnvelopeRow, FunctionalRow
+    from sojourn.assess.session_results import DomainAssessment, GainTest, SessionAssessment
+    from sojourn.estimates import Estimate
 
-__all__ = ["CONVENTION_WORDS", "dependence_words", "describe", "reservations"]
+__all__ = [
+    "CONVENTION_WORDS",
+    "brief_functionals",
+    "dependence_words",
+    "describe",
+    "functional_digits",
+    "functional_words",
+    "gain_words",
+    "reservations",
+    "subdomain_runs",
+]
 
 CONVENTION_WORDS = {
     "domain_once": "a session stays in one domain, drawn once",
@@ -59,13 +73,14 @@ def _domain(domain: DomainAssessment, *, several: bool) -> list[list[str]]:
         _section(f"{title}Does the order of outcomes matter?", _dependence(domain)),
         _section(f"{title}Will the next task succeed?", _next_task(domain)),
         _section(f"{title}Will the next n tasks all succeed?", _runs(domain)),
+        _section(f"{title}How long will it go well?", _ahead(domain)),
         _section(f"{title}Independent tasks or hidden states?", _selection(domain)),
         _section(f"{title}The states, ordered by success", _states(domain)),
     ]
 
 
 def _claims(domain: DomainAssessment) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for claim in domain.claims:
         words = [*claim.reasons, *([f"next: {claim.next}"] if claim.next else [])]
         for number, text in enumerate(words):
@@ -128,10 +143,12 @@ def _next_task(domain: DomainAssessment) -> list[str]:
                 f"{row.n_success}/{row.n_observed}",
                 f"{row.weight:.3f}",
                 estimate_text(row.next_task),
+                estimate_text(row.beta_binomial),
             )
             for row in figures.subdomains
         ]
-        lines += text_table(("subdomain", "successes", "weight", "next task"), table)
+        header = ("subdomain", "successes", "weight", "next task", "beta-binomial")
+        lines += text_table(header, table)
     return lines
 
 
@@ -151,10 +168,109 @@ def _runs(domain: DomainAssessment) -> list[str]:
             )
         )
     header = ("n", "continuing", "fresh session", "long run", "if independent", "seen")
-    return [
+    lines = [
         *text_table(header, rows, left=0),
         "seen: share of stretches of n tasks in the log that all succeeded",
     ]
+    return [*lines, *_averages(domain), *_probabilities(domain), *_envelope(figures.envelope)]
+
+
+def _averages(domain: DomainAssessment) -> list[str]:
+    rows = [
+        (row.n, row.stacked)
+        for row in domain.reliability.success_run
+        if row.start == "continuing" and row.stacked is not None
+    ]
+    if not rows:
+        return []
+    n, estimate = rows[-1]
+    return [
+        f"averaged over numbers of states by their predictions: R({n}) {estimate_text(estimate)}"
+    ]
+
+
+def _probabilities(domain: DomainAssessment) -> list[str]:
+    found = [
+        p
+        for p in domain.reliability.probabilities
+        if p.start == "continuing" and p.at_least in (0.5, 0.9)
+    ]
+    shown = ", ".join(f"P(R({p.n}) >= {p.at_least:g}) {p.value:.3f}" for p in found)
+    return wrap(f"continuing: {shown}", 92, subsequent_indent="  ") if found else []
+
+
+def _envelope(rows: Sequence[EnvelopeRow] | None) -> list[str]:
+    if not rows:
+        return []
+    shown = ", ".join(f"R({row.n}) {row.low:.3f} to {row.high:.3f}" for row in rows)
+    return wrap(f"independent tasks over the box of priors: {shown}", 92, subsequent_indent="  ")
+
+
+def _ahead(domain: DomainAssessment) -> list[str]:
+    """Return the other figures of the tasks ahead, continuing the last session."""
+    rows = [
+        (
+            functional_words(row),
+            estimate_text(row.estimate, functional_digits(row)),
+            "-" if row.median is None else f"{row.median:.{functional_digits(row)}f}",
+            "-" if row.mcse is None else f"{row.mcse:.2g}",
+        )
+        for row in brief_functionals(domain)
+    ]
+    lines = text_table(("figure", "mean", "median", "mcse"), rows)
+    table = subdomain_runs(domain)
+    if table:
+        ns, runs = table
+        header = ("all n tasks of one subdomain", *(f"n = {n}" for n in ns))
+        lines += text_table(
+            header, [(name, *(estimate_text(e) for e in cells)) for name, cells in runs]
+        )
+    return lines
+
+
+def brief_functionals(domain: DomainAssessment) -> list[FunctionalRow]:
+    """Return the figures of the mix that are shown: continuing, and few n of each."""
+    n_max = int(domain.reliability.curve.x[-1])
+    return [
+        row
+        for row in domain.reliability.functionals
+        if row.subdomain is None
+        and row.start in (None, "continuing")
+        and (row.name != "hazard" or row.n in (5, n_max))
+        and (row.name != "at_most_failures" or row.n == n_max)
+    ]
+
+
+def functional_words(row: FunctionalRow) -> str:
+    """Return what a figure is, in words."""
+    return {
+        "decay_rate": "R(n) falls in the end, a task, by the factor",
+        "hazard": f"task {row.n} fails after successes only",
+        "expected_successes": "successes before the first failure",
+        "run_length": f"smallest n with R(n) under {row.level}",
+        "at_most_failures": f"at most {row.failures} of {row.n} tasks fail",
+        "pass_at": f"at least one of {row.n} tasks succeeds",
+        "success_run": f"all of {row.n} tasks succeed",
+    }[row.name]
+
+
+def functional_digits(row: FunctionalRow) -> int:
+    """Return the decimals of a figure: counts of tasks need one."""
+    return 1 if row.name in ("expected_successes", "run_length") else 3
+
+
+def subdomain_runs(
+    domain: DomainAssessment,
+) -> tuple[list[int], list[tuple[str, list[Estimate]]]] | None:
+    """Return R(n) of tasks of one subdomain for few n; None where there is one subdomain."""
+    n_max = int(domain.reliability.curve.x[-1])
+    found: dict[str, list[Estimate]] = {}
+    ns = [n for n in (2, 5, n_max) if n <= n_max]
+    ns = sorted(set(ns))
+    for row in domain.reliability.functionals:
+        if row.name == "success_run" and row.subdomain is not None and row.n in ns:
+            found.setdefault(row.subdomain, []).append(row.estimate)
+    return (ns, list(found.items())) if found else None
 
 
 def _selection(domain: DomainAssessment) -> list[str]:
@@ -165,12 +281,29 @@ def _selection(domain: DomainAssessment) -> list[str]:
             f"{c.log_score:.3f}",
             f"{c.mcse:.3f}",
             f"{c.difference:+.3f}",
-            "-" if c.n_states == 1 else f"{c.se_difference:.3f}",
+            "-" if c.n_states == 1 else _number(c.se_difference),
+            "-" if c.n_states == 1 else _number(c.pareto_k, 2),
+            f"{weight:.3f}",
         )
-        for c in domain.selection.candidates
+        for c, weight in zip(domain.selection.candidates, domain.selection.stacking, strict=True)
+    ]
+    rows += [
+        (
+            b.model.replace("_", "-"),
+            f"{b.log_score:.3f}",
+            "0.000",
+            f"{b.difference:+.3f}",
+            _number(b.se_difference),
+            "-",
+            "-",
+        )
+        for b in domain.selection.baselines
     ]
     lines = [f"chosen: {chosen_words(domain.selection)}"]
-    lines += text_table(("states", "log score", "mcse", "gain", "se of gain"), rows)
+    header = ("states", "log score", "mcse", "gain", "se of gain", "Pareto k", "weight")
+    lines += text_table(header, rows)
+    if domain.gain_test is not None:
+        lines.append(gain_words(domain.gain_test))
     lines.append("more than one state only where the test of order rejects; then the best score")
     lines.append(f"before any data the model says {domain.prior}")
     model = domain.model
@@ -180,6 +313,18 @@ def _selection(domain: DomainAssessment) -> list[str]:
         least = min(min(d.ess_bulk, d.ess_tail) for d in found.values())
         lines.append(f"posterior: largest R-hat {worst:.3f}, fewest effective draws {least:.0f}")
     return lines
+
+
+def _number(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}f}" if math.isfinite(value) else "-"
+
+
+def gain_words(test: GainTest) -> str:
+    """Return the bootstrap test of more than one state as a sentence."""
+    return (
+        f"more than one state, parametric bootstrap: p {p_text(test.p_value)} "
+        f"({n_of(len(test.gains), 'replicate')} of independent tasks)"
+    )
 
 
 def _states(domain: DomainAssessment) -> list[str]:
@@ -200,6 +345,10 @@ def _states(domain: DomainAssessment) -> list[str]:
     lines = text_table(("state", "success", "stay (tasks)", "long-run share"), rows, left=0)
     if states.ambiguous:
         lines.append("the states are not told apart by their success: this table mixes them")
+    if domain.block_ordered:
+        lines.append(
+            "subdomains come in blocks: states of one can hardly be matched with another's"
+        )
     if len(names) > 1:
         lines.append("success is weighted by the profile's shares of subdomains")
     return lines
@@ -230,6 +379,7 @@ def _system(result: SessionAssessment) -> list[str]:
         )
     header = ("n", "domain once", "if independent", "domain per task", "if independent")
     lines += text_table(header, rows, left=0)
+    lines += _envelope(result.system_envelope)
     return lines + [f"{name.replace('_', ' ')}: {w}" for name, w in CONVENTION_WORDS.items()]
 
 

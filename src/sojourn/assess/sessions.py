@@ -26,29 +26,37 @@ from sojourn.assess.session_claims import (
     doubts,
     outages,
 )
-from sojourn.assess.session_counts import observed_rate, observed_runs, position_bins
+from sojourn.assess.session_counts import position_bins
+from sojourn.assess.session_density import posterior_density
+from sojourn.assess.session_figures import Density, EnvelopeRow, SystemRow, TaskTrace
+from sojourn.assess.session_reliability import (
+    domain_reliability,
+    independent_source,
+    posterior_source,
+    run_lengths,
+    summary,
+    too_long,
+)
 from sojourn.assess.session_results import (
     DomainAssessment,
+    GainTest,
     GroupedSessionAssessment,
-    Reliability,
-    RunRow,
     SessionAssessment,
     SessionSummary,
-    SubdomainRow,
-    SystemRow,
 )
+from sojourn.assess.session_stacking import stacked_runs
 from sojourn.assess.traces import _seeded
 from sojourn.corpus import Group, Policy, SessionLog
 from sojourn.errors import NothingUsableError
-from sojourn.estimates import Estimate, Interval, ReliabilityCurve, Status
 from sojourn.records import OperationalProfile
 from sojourn.session import (
-    STARTS,
-    HierarchicalFit,
-    HMMPosterior,
     HMMSpec,
     SamplerSettings,
+    Selection,
     assess_dependence,
+    bootstrap_gain,
+    envelope,
+    fit_beta_binomial,
     fit_hierarchical,
     is_block_ordered,
     prior_predictive,
@@ -64,12 +72,9 @@ __all__ = ["assess_session_groups", "assess_sessions"]
 FloatArray = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 
-_RUN_LENGTHS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 _CONVENTIONS = ("domain_once", "domain_per_task")
 # More draws than these seldom help chains that still disagree.
 _SAMPLING = SamplerSettings(max_draws=8000)
-# Draws of independent models, and of every domain when domains are combined.
-_N_DRAWS = 8000
 # With this many sessions the law of their first state is estimated, not assumed.
 _MIN_STARTS = 5
 
@@ -83,6 +88,8 @@ def assess_session_groups(
     ci_prob: float = 0.95,
     n_max: int = 20,
     n_states: Sequence[int] = (1, 2, 3, 4),
+    bootstrap: int = 0,
+    envelope: bool = False,
     settings: SamplerSettings | None = None,
     n_threads: int = 2,
     rng: Rng = None,
@@ -108,6 +115,11 @@ def assess_session_groups(
         Largest n of R(n).
     n_states : sequence of int
         Numbers of hidden states to score, 1 among them.
+    bootstrap : int
+        Replicates of a parametric-bootstrap test of more than one state; 0 for none. Each is
+        scored with all numbers of states: 99 take minutes.
+    envelope : bool
+        Whether to add the range of the independent figures over the published box of priors.
     settings : SamplerSettings, optional
         How long to sample the chosen model.
     n_threads : int
@@ -131,6 +143,8 @@ def assess_session_groups(
     """
     check_fraction(ci_prob, name="ci_prob")
     check_positive_int(n_max, name="n_max")
+    if bootstrap:
+        check_positive_int(bootstrap, name="bootstrap")
     results, unusable = [], []
     for group, rows in log.groups(by):
         if progress is not None:
@@ -142,7 +156,14 @@ def assess_session_groups(
             continue
         generator, seed = _seeded(rng)
         settled = _Settings(
-            policy or Policy(), ci_prob, n_max, tuple(n_states), settings, n_threads
+            policy or Policy(),
+            ci_prob,
+            n_max,
+            tuple(n_states),
+            bootstrap,
+            envelope,
+            settings,
+            n_threads,
         )
         results.append(_assess(part, group, whole, settled, generator, seed))
     if not results:
@@ -159,6 +180,8 @@ def assess_sessions(
     ci_prob: float = 0.95,
     n_max: int = 20,
     n_states: Sequence[int] = (1, 2, 3, 4),
+    bootstrap: int = 0,
+    envelope: bool = False,
     settings: SamplerSettings | None = None,
     n_threads: int = 2,
     rng: Rng = None,
@@ -193,6 +216,8 @@ def assess_sessions(
         ci_prob=ci_prob,
         n_max=n_max,
         n_states=n_states,
+        bootstrap=bootstrap,
+        envelope=envelope,
         settings=settings,
         n_threads=n_threads,
         rng=rng,
@@ -204,12 +229,10 @@ class _Settings(NamedTuple):
     ci_prob: float
     n_max: int
     n_states: tuple[int, ...]
+    bootstrap: int
+    envelope: bool
     sampler: SamplerSettings | None
     n_threads: int
-
-    @property
-    def run_lengths(self) -> list[int]:
-        return sorted({n for n in _RUN_LENGTHS if n < self.n_max} | {self.n_max})
 
 
 class _Assessed(NamedTuple):
@@ -243,6 +266,7 @@ def _assess(
     weights = dict(zip(names, profile.domain_weights(names), strict=True))
     whole = not any(weights[name] > 0 for name in empty)
     cautions = [caution for item in found for caution in item.cautions]
+    mixed = whole and sum(weights[item.result.name] > 0 for item in found) > 1
     return SessionAssessment(
         group=group,
         domains=domains,
@@ -260,6 +284,8 @@ def _assess(
         policy=settings.policy,
         seed=seed,
         ci_prob=settings.ci_prob,
+        system_density=_system_density(found, weights) if mixed else None,
+        system_envelope=_system_envelope(found, weights) if whole else None,
     )
 
 
@@ -285,24 +311,23 @@ def _assess_domain(
     settings: _Settings,
     rng: np.random.Generator,
 ) -> _Assessed:
-    for_test, for_scores, for_model, for_draws, for_prior = rng.spawn(5)
+    for_test, for_scores, for_model, for_draws, for_prior, for_stack, for_boot = rng.spawn(7)
     sequences = log.task_sequences(name, policy=settings.policy)
     weights = np.array(profile.subdomain_weights(name, sequences.subdomain_names))
     gate = assess_dependence(sequences, rng=for_test)
     several = int(np.count_nonzero(sequences.lengths)) >= _MIN_STARTS
     spec = HMMSpec(n_states=1, initial="estimated" if several else "uniform")
-    # A prior that leaves a cell no chance of an outcome weighs it 0: its log is meant to be -inf.
-    with np.errstate(divide="ignore"):
-        selection = select_n_states(
-            sequences,
-            n_states=settings.n_states if can_vary(sequences) else (1,),
-            spec=spec,
-            dependence=gate,
-            n_threads=settings.n_threads,
-            rng=for_scores,
-        )
+    selection = select_n_states(
+        sequences,
+        n_states=settings.n_states if can_vary(sequences) else (1,),
+        spec=spec,
+        dependence=gate,
+        n_threads=settings.n_threads,
+        rng=for_scores,
+    )
     independent = fit_hierarchical(sequences, weights=weights)
-    posterior = None
+    baseline = fit_beta_binomial(sequences, weights=weights)
+    posterior, stacked = None, None
     if selection.chosen > 1:
         posterior = sample(
             sequences,
@@ -312,9 +337,19 @@ def _assess_domain(
             n_threads=settings.n_threads,
             rng=for_model,
         )
+        stacked = stacked_runs(
+            sequences,
+            spec,
+            selection,
+            posterior,
+            n_max=settings.n_max,
+            settings=settings.sampler,
+            n_threads=settings.n_threads,
+            rng=for_stack,
+        )
     doubt = doubts(sequences, gate, posterior)
-    alone = _independent_draws(independent, settings.n_max, for_draws)
-    draws = alone if posterior is None else _posterior_draws(posterior, settings.n_max)
+    alone = independent_source(independent, settings.n_max, for_draws)
+    source = alone if posterior is None else posterior_source(posterior, settings.n_max)
     counts = log.session_counts(name, policy=settings.policy)
     n_outages, rate_without = outages(counts)
     result = DomainAssessment(
@@ -339,139 +374,61 @@ def _assess_domain(
             rng=for_prior,
         ),
         states=None if posterior is None else posterior.states(),
-        reliability=_reliability(sequences, weights, draws, alone, doubt, settings),
-        positions=position_bins(sequences, settings.ci_prob),
-    )
-    cautions = domain_cautions(
-        result,
-        sequences,
-        block_ordered=is_block_ordered(sequences),
-        several=len(log.domains) > 1,
-    )
-    run = draws.run["continuing"]
-    return _Assessed(result, tuple(cautions), run, alone.run["continuing"], doubt)
-
-
-class _Draws(NamedTuple):
-    """R(1..n_max) by start and the next task by subdomain, draw by draw, and exact means."""
-
-    run: dict[str, FloatArray]  # (n_draws, n_max)
-    subdomain: FloatArray  # (n_draws, n_subdomains)
-    run_mean: FloatArray | None  # where it is known without Monte Carlo error
-    subdomain_mean: FloatArray | None
-
-
-def _independent_draws(fit: HierarchicalFit, n_max: int, rng: np.random.Generator) -> _Draws:
-    theta = fit.draw_success_prob(_N_DRAWS, rng=rng)
-    run = (theta @ fit.weights)[:, None] ** np.arange(1, n_max + 1)
-    mean = fit.run_means(n_max)
-    return _Draws(dict.fromkeys(STARTS, run), theta, mean, fit.success_prob)
-
-
-def _posterior_draws(posterior: HMMPosterior, n_max: int) -> _Draws:
-    run = {start: posterior.run_draws(n_max, start=start).reshape(-1, n_max) for start in STARTS}
-    n_subdomains = len(posterior.subdomain_names)
-    law = posterior.start_law("continuing")
-    next_task = np.einsum("cdjk,cdk->cdj", posterior.success_prob, law)
-    return _Draws(run, next_task.reshape(-1, n_subdomains), None, None)
-
-
-def _summary(
-    draws: FloatArray, reasons: Sequence[str], ci_prob: float, mean: float | None = None
-) -> Estimate:
-    tail = 0.5 * (1.0 - ci_prob)
-    low, high = np.quantile(draws, [tail, 1.0 - tail])
-    return Estimate(
-        value=float(draws.mean()) if mean is None else float(mean),
-        interval=Interval(low=float(low), high=float(high), ci_prob=ci_prob, kind="eti"),
-        status=Status.INCONCLUSIVE if reasons else Status.SUPPORTED,
-        reasons=tuple(reasons),
-        estimand="population",
-    )
-
-
-def _reliability(
-    sequences: TaskSequences,
-    weights: FloatArray,
-    draws: _Draws,
-    alone: _Draws,
-    doubt: Doubts,
-    settings: _Settings,
-) -> Reliability:
-    longest = int(sequences.lengths.max())
-    stretches = observed_runs(sequences, settings.run_lengths)
-    reasons = {"continuing": doubt.figures, "fresh": doubt.fresh, "long_run": doubt.long_run}
-
-    def at(which: _Draws, start: str, n: int, reasons: Sequence[str]) -> Estimate:
-        mean = None if which.run_mean is None else float(which.run_mean[n - 1])
-        found = [*reasons, *_too_long(n, longest)]
-        return _summary(which.run[start][:, n - 1], found, settings.ci_prob, mean)
-
-    def of(start: str, n: int) -> Estimate:
-        return at(draws, start, n, reasons[start])
-
-    return Reliability(
-        next_task=of("continuing", 1),
-        fresh_session=of("fresh", 1),
-        long_run=of("long_run", 1),
-        independent=at(alone, "continuing", 1, doubt.independent),
-        observed=observed_rate(sequences, settings.ci_prob),
-        success_run=tuple(
-            RunRow(
-                start=start,
-                n=n,
-                estimate=of(start, n),
-                independent=at(alone, start, n, doubt.independent),
-                observed=stretches[n] if start == "long_run" else None,
-            )
-            for start in STARTS
-            for n in settings.run_lengths
+        reliability=domain_reliability(
+            sequences,
+            source,
+            alone,
+            doubt,
+            n_max=settings.n_max,
+            ci_prob=settings.ci_prob,
+            baseline=np.stack([baseline.alpha, baseline.beta], axis=1),
+            stacked=stacked,
+            envelope=_envelope(sequences, weights, settings),
         ),
-        curve=_curve(draws, doubt.figures, longest, settings),
-        independent_curve=_curve(alone, doubt.independent, longest, settings),
-        subdomains=tuple(_subdomains(sequences, weights, draws, doubt, settings.ci_prob)),
+        positions=position_bins(sequences, settings.ci_prob),
+        trace=TaskTrace(
+            success=sequences.success,
+            offsets=sequences.offsets,
+            states=None if posterior is None else posterior.state_probabilities(sequences),
+        ),
+        gain_test=_gain_test(sequences, selection, spec, settings, for_boot),
+        block_ordered=is_block_ordered(sequences),
     )
+    cautions = domain_cautions(result, sequences, several=len(log.domains) > 1)
+    run, run_alone = source.flat("continuing"), alone.flat("continuing")
+    return _Assessed(result, tuple(cautions), run, run_alone, doubt)
 
 
-def _too_long(n: int, longest: int) -> list[str]:
-    if n <= longest:
-        return []
-    return [f"extrapolation: the longest session has {longest} tasks"]
+def _envelope(
+    sequences: TaskSequences, weights: FloatArray, settings: _Settings
+) -> tuple[EnvelopeRow, ...] | None:
+    if not settings.envelope:
+        return None
+    rows = []
+    for n in run_lengths(settings.n_max):
+        found = envelope(sequences, weights=weights, n=n)
+        rows.append(EnvelopeRow(n=n, low=found.low, high=found.high))
+    return tuple(rows)
 
 
-def _curve(
-    draws: _Draws, reasons: Sequence[str], longest: int, settings: _Settings
-) -> ReliabilityCurve:
-    run = draws.run["continuing"]
-    tail = 0.5 * (1.0 - settings.ci_prob)
-    low, high = np.quantile(run, [tail, 1.0 - tail], axis=0)
-    return ReliabilityCurve(
-        quantity="success_run",
-        x=np.arange(1, settings.n_max + 1),
-        value=run.mean(axis=0) if draws.run_mean is None else draws.run_mean,
-        low=low,
-        high=high,
-        ci_prob=settings.ci_prob,
-        kind="eti",
-        n_supported=0 if reasons else min(longest, settings.n_max),
+def _gain_test(
+    sequences: TaskSequences,
+    selection: Selection,
+    spec: HMMSpec,
+    settings: _Settings,
+    rng: np.random.Generator,
+) -> GainTest | None:
+    if not settings.bootstrap or len(selection.candidates) == 1:
+        return None
+    p_value, gains = bootstrap_gain(
+        sequences,
+        selection,
+        spec=spec,
+        n_boot=settings.bootstrap,
+        n_threads=settings.n_threads,
+        rng=rng,
     )
-
-
-def _subdomains(
-    sequences: TaskSequences, weights: FloatArray, draws: _Draws, doubt: Doubts, ci_prob: float
-) -> Iterator[SubdomainRow]:
-    counts = sequences.counts()
-    for j, name in enumerate(sequences.subdomain_names):
-        n = int(counts.success[j] + counts.failure[j])
-        unseen = () if n else ("no outcome of it is known: the figure is borrowed from the others",)
-        mean = None if draws.subdomain_mean is None else float(draws.subdomain_mean[j])
-        yield SubdomainRow(
-            name=name,
-            n_observed=n,
-            n_success=int(counts.success[j]),
-            weight=float(weights[j]),
-            next_task=_summary(draws.subdomain[:, j], (*doubt.figures, *unseen), ci_prob, mean),
-        )
+    return GainTest(p_value=p_value, gains=tuple(float(gain) for gain in gains))
 
 
 def _system(
@@ -496,19 +453,48 @@ def _system(
         mean_alone = system_success_run(
             [f.independent_curve.value for f in figures], share, convention=convention
         )
-        for n in settings.run_lengths:
-            far = _too_long(n, longest)
+        for n in run_lengths(settings.n_max):
+            far = too_long(n, longest)
             yield SystemRow(
                 convention=convention,
                 n=n,
-                estimate=_summary(model[:, n - 1], [*reasons, *far], settings.ci_prob, mean[n - 1]),
-                independent=_summary(
+                estimate=summary(model[:, n - 1], [*reasons, *far], settings.ci_prob, mean[n - 1]),
+                independent=summary(
                     independent[:, n - 1],
                     [*reasons_alone, *far],
                     settings.ci_prob,
                     mean_alone[n - 1],
                 ),
             )
+
+
+def _system_density(found: Sequence[_Assessed], weights: dict[str, float]) -> Density:
+    size = min(item.run.shape[0] for item in found)
+    draws = np.zeros(size)
+    for item in found:
+        draws += weights[item.result.name] * _thinned(item.run[:, 0], size)
+    return posterior_density(draws, label="system", level="system")
+
+
+def _system_envelope(
+    found: Sequence[_Assessed], weights: dict[str, float]
+) -> tuple[EnvelopeRow, ...] | None:
+    """Sum the domains' bounds: each domain's prior moves in its own box, apart from the others."""
+    parts = []
+    for item in found:
+        rows = item.result.reliability.envelope
+        if rows is None:
+            return None
+        if weights[item.result.name] > 0:
+            parts.append((weights[item.result.name], rows))
+    return tuple(
+        EnvelopeRow(
+            n=rows[0].n,
+            low=sum(w * row.low for (w, _), row in zip(parts, rows, strict=True)),
+            high=sum(w * row.high for (w, _), row in zip(parts, rows, strict=True)),
+        )
+        for rows in zip(*(rows for _, rows in parts), strict=True)
+    )
 
 
 def _thinned(draws: FloatArray, size: int) -> FloatArray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from sojourn.session.base import STARTS, DrawSummary, SessionModel, summarise
 from sojourn.session.beta_binomial import BetaBinomialFit, fit_beta_binomial
 from sojourn.session.dependence import Dependence, assess_dependence
+from sojourn.session.folds import Fold, default_folds, is_block_ordered
 from sojourn.session.hierarchical import (
     Envelope,
     HierarchicalFit,
@@ -30,13 +31,11 @@ from sojourn.session.reliability import independent_system_run, system_success_r
 from sojourn.session.sampler import PUBLISHED, HMMPosterior, SamplerSettings, StateSummary, sample
 from sojourn.session.selection import (
     SCORING,
+    Baseline,
     Candidate,
-    Fold,
     PredictiveScore,
     Selection,
     bootstrap_gain,
-    default_folds,
-    is_block_ordered,
     predictive_score,
     select_n_states,
     stacking_weights,
@@ -47,6 +46,7 @@ __all__ = [
     "PUBLISHED",
     "SCORING",
     "STARTS",
+    "Baseline",
     "BetaBinomialFit",
     "Candidate",
     "Dependence",

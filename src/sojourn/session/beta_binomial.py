@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sojourn._validation import check_positive_int, generator
 from sojourn.estimates import ReliabilityCurve
 from sojourn.session.base import curve_from_draws
-from sojourn.session.hierarchical import moments_of_mix
+from sojourn.session.beta_mixtures import moments_of_mix
 from sojourn.session.hmm import check_weights
 from sojourn.task_sequences import TaskSequences
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sojourn._validation import check_choice, check_positive_int
+from sojourn._validation import check_choice, check_fraction, check_positive_int
 
 __all__ = [
     "CONVENTIONS",
@@ -28,10 +28,12 @@ __all__ = [
     "decay_rate",
     "expected_successes",
     "hazard",
+    "hazard_at",
     "independent_system_run",
     "long_run_rate",
     "pass_at",
     "run_length",
+    "run_length_draws",
     "second_eigenvalue",
     "state_after_successes",
     "state_success",
@@ -174,8 +176,12 @@ def expected_successes(
     flat = _flatten(transition, success_prob, start, weights)
     K = flat.bar.shape[1]
     system = np.eye(K) - flat.bar[:, :, None] * flat.A
+    # A state that never fails leaves nothing to solve for: the sum over n has no end.
+    endless = np.linalg.det(system) <= 0.0
+    system[endless] = np.eye(K)
     solved = np.linalg.solve(system, flat.bar[:, :, None])[:, :, 0]
-    return np.asarray((flat.start * solved).sum(axis=1).reshape(flat.shape))
+    total = np.where(endless, np.inf, (flat.start * solved).sum(axis=1))
+    return np.asarray(total.reshape(flat.shape))
 
 
 def run_length(run: npt.ArrayLike, q: float) -> FloatArray:
@@ -191,6 +197,74 @@ def run_length(run: npt.ArrayLike, q: float) -> FloatArray:
     below = np.asarray(run) < q
     first = np.argmax(below, axis=-1) + 1.0
     return np.asarray(np.where(below.any(axis=-1), first, np.inf))
+
+
+def run_length_draws(
+    transition: npt.ArrayLike,
+    success_prob: npt.ArrayLike,
+    start: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    q: float,
+    *,
+    n_cap: int = 2000,
+) -> FloatArray:
+    """Return the smallest n with R(n) < q for each draw, shape (...).
+
+    One state is solved, floor(log q / log p) + 1; more states are followed task by task, each draw
+    until it falls below, up to `n_cap` tasks, beyond which the answer is infinite.
+
+    Parameters
+    ----------
+    transition, success_prob, start, weights
+        As everywhere here.
+    q : float
+        The reliability wanted, in (0, 1).
+    n_cap : int
+        Tasks looked ahead when there is more than one state.
+
+    Raises
+    ------
+    ValueError
+        If q is not in (0, 1).
+    """
+    check_fraction(q, name="q")
+    flat = _flatten(transition, success_prob, start, weights)
+    if flat.bar.shape[1] == 1:
+        with np.errstate(divide="ignore"):
+            tasks = np.floor(np.log(q) / np.log(flat.bar[:, 0])) + 1.0
+        return np.asarray(np.where(np.isfinite(tasks), tasks, np.inf)).reshape(flat.shape)
+    out = np.full(flat.bar.shape[0], np.inf)
+    alive = np.arange(flat.bar.shape[0])
+    x, bar, A = flat.start, flat.bar, flat.A
+    for n in range(1, check_positive_int(n_cap, name="n_cap") + 1):
+        x = x * bar
+        below = x.sum(axis=1) < q
+        if below.any():
+            out[alive[below]] = n
+            keep = ~below
+            alive, x, bar, A = alive[keep], x[keep], bar[keep], A[keep]
+            if not alive.size:
+                break
+        x = np.einsum("ds,dsk->dk", x, A)
+    return out.reshape(flat.shape)
+
+
+def hazard_at(
+    transition: npt.ArrayLike,
+    success_prob: npt.ArrayLike,
+    start: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    n: int,
+) -> FloatArray:
+    """Return h(n), the probability that task n fails after n - 1 successes, shape (...).
+
+    By the law of the state among survivors, so that it does not lose its digits where R(n)
+    underflows. Where no state can succeed every task fails.
+    """
+    law = state_after_successes(transition, success_prob, start, weights, n - 1)
+    bar = state_success(success_prob, weights)
+    alive = np.asarray((law * bar).sum(axis=-1))
+    return np.where(np.isfinite(alive), 1.0 - alive, 1.0)
 
 
 def hazard(run: npt.ArrayLike) -> FloatArray:
@@ -213,7 +287,8 @@ def state_after_successes(
     x = flat.start
     for _ in range(n):
         x = np.einsum("ds,ds,dsk->dk", x, flat.bar, flat.A)
-        x /= x.sum(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            x /= x.sum(axis=1, keepdims=True)
     return x.reshape(*flat.shape, -1)
 
 

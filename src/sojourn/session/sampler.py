@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -297,6 +297,28 @@ class HMMPosterior:
             self._orders()[keep], out,
         )  # fmt: skip
         return out
+
+    def to_arviz(self, *, n_max: int = 20) -> Any:
+        """Return the draws as ArviZ's InferenceData; needs the extra ``arviz``.
+
+        Group ``posterior``: mean, concentration and R(1..n_max) by start (dimension ``n``), which
+        do not depend on the names of states; then success_prob, transition, initial and
+        predictive_state with the states of each draw ordered by success (state 1 succeeds most).
+        Group ``sample_stats``: ``lp``, the log likelihood.
+
+        Parameters
+        ----------
+        n_max : int
+            Largest n of R(n).
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        """
+        from sojourn.session._arviz import posterior_data
+
+        return posterior_data(self, n_max=n_max)
 
     def _orders(self) -> npt.NDArray[np.intp]:
         bar = reliability.state_success(self._flat().success_prob, self.weights)

@@ -19,8 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sojourn._validation import check_fraction, check_positive_int, generator
+from sojourn._validation import check_positive_int, generator
+from sojourn.session.beta_binomial import fit_beta_binomial
 from sojourn.session.dependence import Dependence, assess_dependence
+from sojourn.session.folds import Fold, default_folds, is_block_ordered
 from sojourn.session.hierarchical import fit_hierarchical
 from sojourn.session.hmm import HMMSpec, encode
 from sojourn.session.sampler import HMMPosterior, SamplerSettings, sample
@@ -30,6 +32,7 @@ from sojourn.task_sequences import TaskSequences
 
 __all__ = [
     "SCORING",
+    "Baseline",
     "Candidate",
     "Fold",
     "PredictiveScore",
@@ -51,108 +54,6 @@ SCORING = SamplerSettings(
     warmup=500, draws=1500, max_draws=3000, target_ess=200.0, target_r_hat=1.05
 )
 """Shorter runs for scores: their Monte Carlo error is printed, and small beside sampling error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fold:
-    """A split in time: session r trains on its first `cut[r]` tasks, scores those up to `stop[r]`.
-
-    Attributes
-    ----------
-    cut, stop : ndarray of shape (n_sessions,)
-        Numbers of tasks, 0 <= cut <= stop <= length. Tasks after stop are not used.
-    """
-
-    cut: IntArray
-    stop: IntArray
-
-    def __post_init__(self) -> None:
-        cut, stop = np.asarray(self.cut, np.int64), np.asarray(self.stop, np.int64)
-        if cut.shape != stop.shape or np.any(cut < 0) or np.any(stop < cut):
-            raise ValueError("a fold needs 0 <= cut <= stop for every session")
-        object.__setattr__(self, "cut", cut)
-        object.__setattr__(self, "stop", stop)
-
-    def test_index(self, sequences: TaskSequences) -> IntArray:
-        """Return the positions of the test tasks in the flat arrays."""
-        first = sequences.offsets[:-1]
-        pieces = [
-            np.arange(a + c, a + s) for a, c, s in zip(first, self.cut, self.stop, strict=True)
-        ]
-        return np.concatenate([np.empty(0, np.int64), *pieces])
-
-
-def is_block_ordered(sequences: TaskSequences) -> bool:
-    """Whether subdomains come in blocks: label changes are under a tenth of a random order's.
-
-    Then which state of one subdomain is which of another is hardly identified, and the tail of a
-    session tests its last subdomain alone.
-    """
-    label, session = sequences.subdomain, sequences.session
-    both = (label[1:] >= 0) & (label[:-1] >= 0) & (session[1:] == session[:-1])
-    n = int(both.sum())
-    if n == 0 or sequences.n_subdomains == 1:
-        return False
-    shares = sequences.shares
-    expected = n * (1.0 - float(shares @ shares))
-    changes = int((label[1:] != label[:-1])[both].sum())
-    return changes < 0.1 * expected and expected >= 10.0
-
-
-def default_folds(sequences: TaskSequences, *, test_fraction: float = 0.2) -> tuple[Fold, ...]:
-    """Return how to score: whole later sessions, rolling origins by block, or the tails.
-
-    With five sessions or more the last ones are held out whole. With fewer, and subdomains in
-    blocks, each block's tail is scored by a fit to all before it. Otherwise the tail of every
-    session.
-
-    Parameters
-    ----------
-    sequences : TaskSequences
-        The sessions.
-    test_fraction : float
-        Share of sessions, of each block or of each session that is scored.
-    """
-    check_fraction(test_fraction, name="test_fraction")
-    lengths = sequences.lengths
-    used = np.flatnonzero(lengths)
-    if used.size >= 5:
-        held = used[-max(1, round(test_fraction * used.size)) :]
-        cut = lengths.copy()
-        cut[held] = 0
-        return (Fold(cut=cut, stop=lengths),)
-    tails = Fold(cut=lengths - np.ceil(test_fraction * lengths).astype(np.int64), stop=lengths)
-    if not is_block_ordered(sequences):
-        return (tails,)
-    folds = []
-    for b in range(max(len(_blocks(sequences, r)) for r in range(sequences.n_sessions))):
-        cut, stop = np.zeros_like(lengths), np.zeros_like(lengths)
-        for r in range(sequences.n_sessions):
-            ends = _blocks(sequences, r)
-            if b >= len(ends):
-                cut[r] = stop[r] = lengths[r]
-                continue
-            start = ends[b - 1] if b else 0
-            stop[r] = ends[b]
-            cut[r] = ends[b] - math.ceil(test_fraction * (ends[b] - start))
-        if cut.sum() > 0:
-            folds.append(Fold(cut=cut, stop=stop))
-    return tuple(folds) if folds else (tails,)
-
-
-def _blocks(sequences: TaskSequences, session: int, shortest: int = 10) -> list[int]:
-    """Return the ends of a session's blocks of one label; short ones join the next."""
-    first, last = sequences.offsets[session], sequences.offsets[session + 1]
-    label = sequences.subdomain[first:last]
-    ends = [*(np.flatnonzero(np.diff(label)) + 1).tolist(), int(last - first)]
-    kept: list[int] = []
-    for end in ends:
-        if end - (kept[-1] if kept else 0) >= shortest:
-            kept.append(end)
-    if not kept:
-        return [int(last - first)]
-    kept[-1] = int(last - first)
-    return kept
 
 
 class PredictiveScore(NamedTuple):
@@ -251,6 +152,27 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Baseline:
+    """A plainer model's score on the same test tasks; it is never chosen.
+
+    Attributes
+    ----------
+    model : str
+        ``beta_binomial``: each subdomain its own Beta(1, 1), nothing shared.
+    log_score, difference, se_difference : float
+        As for a `Candidate`; the score is exact.
+    pointwise : ndarray of shape (n_test,)
+        One-step log predictives.
+    """
+
+    model: str
+    log_score: float
+    difference: float
+    se_difference: float
+    pointwise: FloatArray = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
     """Scores of all candidates, the test of dependence, and the choice.
 
@@ -271,6 +193,8 @@ class Selection:
         How the scores were made.
     test_index : ndarray of shape (n_test,)
         Positions of the test tasks.
+    baselines : tuple of Baseline
+        Plainer models beside them.
     """
 
     candidates: tuple[Candidate, ...]
@@ -280,6 +204,7 @@ class Selection:
     stacking: FloatArray
     folds: tuple[Fold, ...] = field(repr=False)
     test_index: IntArray = field(repr=False)
+    baselines: tuple[Baseline, ...] = ()
 
     def __str__(self) -> str:
         gate = self.dependence
@@ -293,6 +218,10 @@ class Selection:
                 f"{c.n_states:6d}  {c.log_score:9.3f}  {c.mcse:6.3f}  {c.difference:+6.3f} +- "
                 f"{c.se_difference:5.3f}  {c.pareto_k:6.2f}{mark}"
             )
+        lines += [
+            f"{b.model}  {b.log_score:9.3f}  exact  {b.difference:+6.3f} +- {b.se_difference:5.3f}"
+            for b in self.baselines
+        ]
         return "\n".join(lines)
 
 
@@ -323,10 +252,17 @@ def stacking_weights(pointwise: npt.ArrayLike, *, n_iter: int = 2000) -> FloatAr
         One-step log predictives.
     n_iter : int
         Most iterations.
+
+    Returns
+    -------
+    ndarray of shape (n_models,)
+        Equal weights where there is no test task.
     """
     logs = np.asarray(pointwise, dtype=np.float64)
     p = np.exp(logs - logs.max(axis=0))
     w = np.full(p.shape[0], 1.0 / p.shape[0])
+    if not logs.shape[1]:
+        return w
     for _ in range(n_iter):
         part = w[:, None] * p
         new = (part / part.sum(axis=0)).mean(axis=1)
@@ -417,6 +353,39 @@ def select_n_states(
         stacking=weights,
         folds=splits,
         test_index=index,
+        baselines=(_beta_binomial(sequences, splits, null),),
+    )
+
+
+def _beta_binomial(sequences: TaskSequences, folds: Sequence[Fold], null: FloatArray) -> Baseline:
+    """Score independent Beta(1, 1) posteriors of the subdomains, task by task.
+
+    The terms of a subdomain with s successes and f failures among the test tasks multiply to
+    B(a + s, b + f) / B(a, b), a and b after training. A task without a label is judged by the mean
+    over the data's shares and teaches nothing.
+    """
+    parts = [np.empty(0)]
+    for fold in folds:
+        fit = fit_beta_binomial(sequences.head(fold.cut))
+        a, b = fit.alpha.copy(), fit.beta.copy()
+        index = fold.test_index(sequences)
+        terms = np.zeros(index.size)
+        for i, t in enumerate(index):
+            j, y = int(sequences.subdomain[t]), int(sequences.success[t])
+            if y < 0:
+                continue
+            won = a / (a + b) if y else b / (a + b)
+            terms[i] = math.log(float(won[j] if j >= 0 else fit.weights @ won))
+            if j >= 0:
+                (a if y else b)[j] += 1.0
+        parts.append(terms)
+    pointwise = np.concatenate(parts)
+    return Baseline(
+        model="beta_binomial",
+        log_score=float(pointwise.sum()),
+        difference=float((pointwise - null).sum()),
+        se_difference=hac_standard_error(pointwise - null),
+        pointwise=pointwise,
     )
 
 
@@ -447,7 +416,7 @@ def _score(
             train, spec, settings=settings or SCORING, n_threads=n_threads, rng=child
         )
         scores.append(predictive_score(posterior, sequences, fold))
-    pointwise = np.concatenate([s.pointwise for s in scores])
+    pointwise = np.concatenate([np.empty(0), *(s.pointwise for s in scores)])
     return Candidate(
         model="hmm",
         n_states=spec.n_states,
@@ -455,7 +424,7 @@ def _score(
         mcse=math.sqrt(sum(s.mcse**2 for s in scores)),
         difference=float((pointwise - null).sum()),
         se_difference=hac_standard_error(pointwise - null),
-        pareto_k=max(s.pareto_k for s in scores),
+        pareto_k=max((s.pareto_k for s in scores), default=float("-inf")),
         converged=all(s.converged for s in scores),
         pointwise=pointwise,
     )
