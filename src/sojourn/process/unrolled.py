@@ -24,6 +24,7 @@ __all__ = ["Unrollable", "UnrolledChain", "unroll"]
 
 Floats = npt.NDArray[np.float64]
 _ROW_SUM_TOLERANCE = 1e-9
+_MAX_INNER = 3000
 
 
 @runtime_checkable
@@ -293,6 +294,11 @@ def unroll(process: Any) -> UnrolledChain:
     raise ValueError(f"the {name} process cannot be written as a table of next events by step")
 
 
+def _check_size(n_inner: int) -> None:
+    if n_inner > _MAX_INNER:
+        raise ValueError(f"{n_inner} inner states cannot be tabulated; {_MAX_INNER} are the most")
+
+
 def _chain(chain: AbsorbingChain) -> UnrolledChain:
     table = np.column_stack((chain.transient, chain.to_success, chain.to_failure))
     ends = [chain.initial_success, chain.initial_failure]
@@ -317,6 +323,7 @@ def _order(fit: Any) -> UnrolledChain:
     from sojourn.process._contexts import link_contexts
 
     m, n = fit.n_states, fit.rows.shape[0]
+    _check_size(n)
     machine = link_contexts(fit.contexts, m)
     rows = np.zeros((n, n + 2))
     # The context after a further state is another one for each state: no two cells fall together.
@@ -333,6 +340,7 @@ def _order(fit: Any) -> UnrolledChain:
 def _mixture(fit: Any) -> UnrolledChain:
     m, k = len(fit.state_names), fit.n_classes
     n = k * m
+    _check_size(n)
     rows, start = np.zeros((n, n + 2)), np.zeros(n + 2)
     for c, (weight, chain) in enumerate(zip(fit.weights, fit.chains, strict=True)):
         block = slice(c * m, (c + 1) * m)
@@ -352,6 +360,7 @@ def _mixture(fit: Any) -> UnrolledChain:
 def _phases(fit: Any) -> UnrolledChain:
     m, k = len(fit.state_names), fit.n_phases
     n, chain = k * m, fit.phase_chain
+    _check_size(n)
     rows, start = np.zeros((n, n + 2)), np.zeros(n + 2)
     moves = chain.transient[:, :, None] * fit.emission[None]
     rows[:, :n] = np.repeat(moves.reshape(k, n), m, axis=0)
