@@ -25,6 +25,7 @@ __all__ = ["Unrollable", "UnrolledChain", "unroll"]
 Floats = npt.NDArray[np.float64]
 _ROW_SUM_TOLERANCE = 1e-9
 _MAX_INNER = 3000
+_DENSE = 150
 
 
 @runtime_checkable
@@ -123,7 +124,7 @@ class UnrolledChain:
         # tau = Q (1 + tau) where every path ends.
         if np.any(ends):
             Q = moves[-1][np.ix_(ends, ends)]
-            left[-1, ends] = np.linalg.solve(np.eye(Q.shape[0]) - Q, Q.sum(axis=1))
+            left[-1, ends] = _resolvent(Q, Q.sum(axis=1))
         for t in range(self.n_layers - 2, -1, -1):
             further = 1.0 + left[t + 1]
             weighted = np.where(moves[t] > 0.0, moves[t] * further, 0.0)
@@ -202,7 +203,7 @@ class UnrolledChain:
             last[inside] = np.nan
         elif np.any(inside):
             sub = Q[np.ix_(inside, inside)]
-            last[inside] = np.linalg.solve((np.eye(sub.shape[0]) - sub).T, visits[-1][inside])
+            last[inside] = _resolvent(sub.T, visits[-1][inside])
         visits[-1] = last
         return visits
 
@@ -250,7 +251,7 @@ class UnrolledChain:
         inside = leads_out(Q, exits[-1])
         if np.any(inside):
             sub = Q[np.ix_(inside, inside)]
-            values[-1, inside] = np.linalg.solve(np.eye(sub.shape[0]) - sub, exits[-1, inside])
+            values[-1, inside] = _resolvent(sub, exits[-1, inside])
         for t in range(self.n_layers - 2, -1, -1):
             values[t] = exits[t] + self.rows[t, :, :inner] @ values[t + 1]
         return np.clip(values, 0.0, 1.0)
@@ -292,6 +293,18 @@ def unroll(process: Any) -> UnrolledChain:
         return _ADAPTERS[kind](process)
     name = getattr(process, "name", type(process).__name__)
     raise ValueError(f"the {name} process cannot be written as a table of next events by step")
+
+
+def _resolvent(Q: Floats, right: Floats) -> Floats:
+    """Solve (I - Q) x = right."""
+    if Q.shape[0] <= _DENSE:
+        return np.asarray(np.linalg.solve(np.eye(Q.shape[0]) - Q, right), dtype=np.float64)
+    from scipy.sparse import csc_array, eye_array
+    from scipy.sparse.linalg import spsolve
+
+    # Inner states lead to few others, of which a dense solver would make no use.
+    system = eye_array(Q.shape[0], format="csc") - csc_array(Q)
+    return np.asarray(spsolve(system, right), dtype=np.float64)
 
 
 def _check_size(n_inner: int) -> None:
@@ -377,4 +390,28 @@ def _phases(fit: Any) -> UnrolledChain:
     )
 
 
-_ADAPTERS = {"progress": _progress, "order": _order, "mixture": _mixture, "phases": _phases}
+def _semi_markov(fit: Any) -> UnrolledChain:
+    m, ages = fit.hazard.shape
+    n = m * ages
+    _check_size(n)
+    state, age = np.divmod(np.arange(n), ages)
+    over = fit.hazard.ravel()
+    rows, start = np.zeros((n, n + 2)), np.zeros(n + 2)
+    first = np.arange(m) * ages
+    rows[:, first] = over[:, None] * fit.rows[state, :m]
+    rows[:, n:] = over[:, None] * fit.rows[state, m:]
+    rows[np.arange(n), state * ages + np.minimum(age + 1, ages - 1)] += 1.0 - over
+    start[first] = fit.start[:m]
+    start[n:] = fit.start[m:]
+    return UnrolledChain(
+        rows=rows[None], start=start, owner=state.astype(np.int32), state_names=fit.state_names
+    )
+
+
+_ADAPTERS = {
+    "progress": _progress,
+    "order": _order,
+    "semi": _semi_markov,
+    "mixture": _mixture,
+    "phases": _phases,
+}

@@ -1,0 +1,285 @@
+"""A fitted process for other tools: model checkers (PRISM, Storm) and drawings (DOT, Mermaid).
+
+Model checkers take a chain with one first state, so the written chain has a state ``start`` from
+which the first step is drawn; one step of it comes before the run's own. P(success within d steps)
+is therefore ``P=? [ F<=d+1 "success" ]``, and the mean number of steps the expected reward
+``steps`` until the run is over. A process that looks at the step is written out layer by layer, one
+copy of its states a step, the last of which loops in itself as the process does beyond its last
+knot: nothing is cut off. Contexts, ages, classes and phases are written as states of their own, and
+a label ``state_1``, ``state_2``, .. stands for all copies of an observed state.
+
+Names of states come from logs. They stand in comments and in quoted labels only, escaped for each
+language; whatever is parsed is numbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn._validation import check_choice
+from sojourn.process.unrolled import UnrolledChain, unroll
+from sojourn.tables import clean
+
+__all__ = ["EXPORTS", "export_process"]
+
+Floats = npt.NDArray[np.float64]
+_MAX_TRANSITIONS = 2_000_000
+_MAX_DRAWN = 100
+_LEAST_DRAWN = 0.005
+
+
+class _Explicit(NamedTuple):
+    """The written chain: numbered states, their rows, and the observed state of each."""
+
+    rows: list[list[tuple[int, float]]]
+    owner: list[int | None]
+    state_names: tuple[str, ...]
+    success: int
+    failure: int
+
+    def labels(self, state: int) -> list[str]:
+        """Return what is true in a state."""
+        found = []
+        if state == 0:
+            found += ["init", "start"]
+        if state == self.success:
+            found.append("success")
+        if state == self.failure:
+            found.append("failure")
+        owner = self.owner[state]
+        if owner is not None:
+            found.append(f"state_{owner + 1}")
+        return found
+
+    def label_names(self) -> list[str]:
+        states = [f"state_{i + 1}" for i in range(len(self.state_names))]
+        return ["init", "start", "success", "failure", *states]
+
+
+def export_process(process: Any, to: str) -> str:
+    """Write a process in the language of another tool.
+
+    Parameters
+    ----------
+    process : a fitted process or chain
+        What to write.
+    to : {"prism", "tra", "lab", "drn", "dot", "mermaid"}
+        ``prism``: PRISM's language. ``tra`` and ``lab``: its explicit transitions and labels.
+        ``drn``: Storm's explicit format. ``dot`` and ``mermaid``: a drawing, without transitions
+        under .005.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If the process cannot be written so: it has no tables of next events, they are too large,
+        or it is to be drawn and has a table a step.
+
+    Examples
+    --------
+    >>> from sojourn.process import preset
+    >>> print(export_process(preset("react"), "lab").splitlines()[0][:30])
+    0="init" 1="start" 2="success"
+    """
+    check_choice(to, EXPORTS, name="to")
+    return _WRITERS[to](unroll(process))
+
+
+def _explicit(chain: UnrolledChain) -> _Explicit:
+    """Give numbers to the states that a run can get to: the start first, the two ends last."""
+    n, layers = chain.n_inner, chain.n_layers
+    if layers * np.count_nonzero(chain.rows[-1]) > _MAX_TRANSITIONS:
+        raise ValueError(
+            f"{layers} steps of {n} states have more than {_MAX_TRANSITIONS:,} transitions; "
+            "export a homogeneous chain instead"
+        )
+    reached = _reached(chain)
+    number = np.full((layers, n), -1)
+    number[reached] = 1 + np.arange(np.count_nonzero(reached))
+    success = 1 + int(np.count_nonzero(reached))
+    ends = [success, success + 1]
+
+    def row(probabilities: Floats, layer: int) -> list[tuple[int, float]]:
+        targets = [*number[min(layer, layers - 1)].tolist(), *ends]
+        pairs = zip(targets, probabilities.tolist(), strict=True)
+        return [(target, p) for target, p in pairs if p > 0.0]
+
+    rows = [row(chain.start, 0)]
+    owner: list[int | None] = [None]
+    for t, k in zip(*np.nonzero(reached), strict=True):
+        rows.append(row(chain.rows[t, k], int(t) + 1))
+        owner.append(int(chain.owner[k]))
+    rows += [[(success, 1.0)], [(success + 1, 1.0)]]
+    return _Explicit(rows, [*owner, None, None], chain.state_names, *ends)
+
+
+def _reached(chain: UnrolledChain) -> npt.NDArray[np.bool_]:
+    """Tell which copies of states a run can be in, shape (n_layers, n_inner)."""
+    n = chain.n_inner
+    reached = np.zeros((chain.n_layers, n), dtype=np.bool_)
+    here = chain.start[:n] > 0.0
+    for t in range(chain.n_layers):
+        reached[t] = here
+        here = (chain.rows[t, here, :n] > 0.0).any(axis=0)
+    while True:
+        wider = reached[-1] | (chain.rows[-1, reached[-1], :n] > 0.0).any(axis=0)
+        if np.array_equal(wider, reached[-1]):
+            return reached
+        reached[-1] = wider
+
+
+def _prism(chain: UnrolledChain) -> str:
+    made = _explicit(chain)
+    last = len(made.rows) - 1
+    lines = [
+        "// An absorbing chain of runs; step d of a run is step d + 1 here.",
+        '// Success within d steps: P=? [ F<=d+1 "success" ]',
+        *_name_comments(made.state_names, "//"),
+        "dtmc",
+        "",
+        "module run",
+        f"  s : [0..{last}] init 0;",
+    ]
+    for state, row in enumerate(made.rows):
+        events = " + ".join(f"{p!r}:(s'={target})" for target, p in row)
+        lines.append(f"  [] s={state} -> {events};")
+    lines += ["endmodule", ""]
+    lines += [
+        'label "start" = s=0;',
+        f'label "success" = s={made.success};',
+        f'label "failure" = s={made.failure};',
+    ]
+    members: dict[int, list[int]] = {i: [] for i in range(len(made.state_names))}
+    for state, owner in enumerate(made.owner):
+        if owner is not None:
+            members[owner].append(state)
+    for i, states in members.items():
+        where = " | ".join(f"s={state}" for state in states) or "false"
+        lines.append(f'label "state_{i + 1}" = {where};')
+    # A run's steps are its states between the start and its end.
+    lines += ["", 'rewards "steps"', f"  s>=1 & s<{made.success} : 1;", "endrewards"]
+    return "\n".join([*lines, ""])
+
+
+def _tra(chain: UnrolledChain) -> str:
+    made = _explicit(chain)
+    n_transitions = sum(len(row) for row in made.rows)
+    lines = [f"{len(made.rows)} {n_transitions}"]
+    for state, row in enumerate(made.rows):
+        lines += [f"{state} {target} {p!r}" for target, p in sorted(row)]
+    return "\n".join([*lines, ""])
+
+
+def _lab(chain: UnrolledChain) -> str:
+    made = _explicit(chain)
+    names = made.label_names()
+    place = {name: k for k, name in enumerate(names)}
+    lines = [" ".join(f'{k}="{name}"' for k, name in enumerate(names))]
+    for state in range(len(made.rows)):
+        labels = " ".join(str(place[name]) for name in made.labels(state))
+        if labels:
+            lines.append(f"{state}: {labels}")
+    return "\n".join([*lines, ""])
+
+
+def _drn(chain: UnrolledChain) -> str:
+    made = _explicit(chain)
+    lines = [
+        "// An absorbing chain of runs; step d of a run is step d + 1 here.",
+        *_name_comments(made.state_names, "//"),
+        "@type: DTMC",
+        "@parameters",
+        "",
+        "@reward_models",
+        "steps",
+        "@nr_states",
+        str(len(made.rows)),
+        "@nr_choices",
+        str(len(made.rows)),
+        "@model",
+    ]
+    for state, row in enumerate(made.rows):
+        reward = int(made.owner[state] is not None)
+        lines.append(" ".join([f"state {state} [{reward}]", *made.labels(state)]))
+        lines.append("\taction 0 [0]")
+        lines += [f"\t\t{target} : {p!r}" for target, p in sorted(row)]
+    return "\n".join([*lines, ""])
+
+
+def _name_comments(names: tuple[str, ...], mark: str) -> list[str]:
+    return [f"{mark} state_{i + 1}: {clean(name)}" for i, name in enumerate(names)]
+
+
+def _drawable(chain: UnrolledChain) -> _Explicit:
+    if chain.n_layers > 1:
+        raise ValueError(
+            f"a process with a table for each of {chain.n_layers} steps makes no drawing; "
+            "draw a homogeneous chain, or export to prism, tra or drn"
+        )
+    if chain.n_inner > _MAX_DRAWN:
+        raise ValueError(f"{chain.n_inner} states make no drawing; {_MAX_DRAWN} are the most")
+    return _explicit(chain)
+
+
+def _dot(chain: UnrolledChain) -> str:
+    made = _drawable(chain)
+
+    def quoted(text: str) -> str:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    lines = ["digraph chain {", "  rankdir=LR;", "  n0 [shape=point];"]
+    for state, owner in enumerate(made.owner):
+        if owner is not None:
+            lines.append(f"  n{state} [shape=box, label={quoted(clean(made.state_names[owner]))}];")
+    lines += [
+        f'  n{made.success} [shape=doublecircle, label="success"];',
+        f'  n{made.failure} [shape=doublecircle, label="failure"];',
+    ]
+    lines += [f'  n{i} -> n{j} [label="{p:.2f}"];' for i, j, p in _edges(made)]
+    return "\n".join([*lines, "}", ""])
+
+
+def _mermaid(chain: UnrolledChain) -> str:
+    made = _drawable(chain)
+
+    def quoted(text: str) -> str:
+        # Numeric entities: neither its markup nor its directives can be spelt with them.
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in " _.,-") else f"#{ord(c)};"
+                        for c in text)  # fmt: skip
+        return f'"{plain}"'
+
+    lines = ["flowchart LR", "  n0(( ))"]
+    for state, owner in enumerate(made.owner):
+        if owner is not None:
+            lines.append(f"  n{state}[{quoted(clean(made.state_names[owner]))}]")
+    lines += [f'  n{made.success}(["success"])', f'  n{made.failure}(["failure"])']
+    lines += [f'  n{i} -->|"{p:.2f}"| n{j}' for i, j, p in _edges(made)]
+    return "\n".join([*lines, ""])
+
+
+def _edges(made: _Explicit) -> list[tuple[int, int, float]]:
+    """Return the transitions worth drawing, without the loops of the two ends."""
+    return [
+        (state, target, p)
+        for state, row in enumerate(made.rows)
+        for target, p in row
+        if p >= _LEAST_DRAWN and state not in (made.success, made.failure)
+    ]
+
+
+_WRITERS: dict[str, Callable[[UnrolledChain], str]] = {
+    "prism": _prism,
+    "tra": _tra,
+    "lab": _lab,
+    "drn": _drn,
+    "dot": _dot,
+    "mermaid": _mermaid,
+}
+EXPORTS = tuple(_WRITERS)
