@@ -118,7 +118,7 @@ def two_classes(n_tasks: int, n_attempts: int, rng: np.random.Generator) -> Stat
 
 
 def concentrated(n_runs: int = 479, *, rng: np.random.Generator) -> StateSequences:
-    """Runs over ten categories of actions whose successes are concentrated in time.
+    """Draw runs over ten categories of actions whose successes are concentrated in time.
 
     A third succeeds, after 25 + Weibull(36.4, shape 1.61) steps: 10, 50 and 90 % of the successes
     have come by step 34, 54 and 86, none before step 26. Failures end after 25 + Weibull(45, shape

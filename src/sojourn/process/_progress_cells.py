@@ -13,9 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.sequences import CENSORED, StateSequences
+from sojourn.process.absorbing import leads_out
+from sojourn.process.base import GeometricTail
+from sojourn.process.homogeneous import start_row
+from sojourn.sequences import CENSORED, FAILURE, SUCCESS, StateSequences
 
-__all__ = ["Basis", "UnitCells", "cells_by_unit", "count_cells", "count_starts", "make_basis"]
+__all__ = [
+    "Basis",
+    "UnitCells",
+    "cells_by_unit",
+    "count_cells",
+    "count_starts",
+    "make_basis",
+    "provenance",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -113,6 +124,36 @@ def cells_by_unit(sequences: StateSequences, n_levels: int) -> UnitCells:
     )
 
 
+def provenance(
+    sequences: StateSequences,
+    weights: Floats | None,
+    cells: Floats,
+    starts: Floats,
+    start: str | int,
+) -> dict[str, Any]:
+    """Give the fields that come from the runs and not from the maximisation."""
+    present = np.ones(sequences.n_runs, dtype=np.bool_) if weights is None else weights > 0.0
+    each = present.astype(np.float64) if weights is None else weights
+    n_runs = float(each.sum())
+    moments = float(each @ (sequences.lengths + 1.0)) + 1.5
+    ended = [float(each[sequences.event == event].sum()) for event in (SUCCESS, FAILURE)]
+    return {
+        "unidentified": _unidentified(cells, starts, sequences.state_names),
+        "initial": start_row(np.vstack((starts, cells.sum(axis=1))), start),
+        "cells": cells,
+        "starts": starts,
+        "horizon": int(sequences.lengths[present].max(initial=0)),
+        "n_runs": n_runs,
+        "n_tasks": int(np.unique(sequences.task[present]).size),
+        "n_units": int(np.unique(sequences.unit[present]).size),
+        "tail": GeometricTail(
+            success_hazard=(ended[0] + 0.5) / moments,
+            failure_hazard=(ended[1] + 0.5) / moments,
+            weight=1.0 / (n_runs + 1.0),
+        ),
+    }
+
+
 def _ends(sequences: StateSequences) -> Ints:
     m = sequences.n_states
     return np.array([m + 2, m, m + 1], dtype=np.int64)[sequences.event]
@@ -135,3 +176,13 @@ def _firsts(sequences: StateSequences) -> Ints:
     full = sequences.lengths > 0
     first[full] = sequences.states[sequences.offsets[:-1][full]]
     return first
+
+
+def _unidentified(cells: Floats, starts: Floats, names: tuple[str, ...]) -> tuple[str, ...]:
+    m = len(names)
+    rows = cells.sum(axis=1)
+    visited = rows.sum(axis=1) > 0.0
+    if not starts[: m + 2].any():
+        visited[:] = True  # no run was seen to do anything
+    out = leads_out(rows[:, :m], rows[:, m] + rows[:, m + 1])
+    return tuple(names[i] for i in np.flatnonzero(visited & ~out))

@@ -23,14 +23,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.process.homogeneous import RowPrior
+
 __all__ = [
     "Coefficients",
     "Curvature",
     "Data",
+    "Design",
     "Penalty",
     "choose_penalty",
     "curvature",
     "data_of",
+    "design_of",
     "log_posterior",
     "maximise",
     "row_probabilities",
@@ -51,6 +55,7 @@ class Data(NamedTuple):
     events: Floats  # (m, m + 2): seen events by state
     moments: Floats  # (m, m + 2, q): basis summed over seen events
     prior: Floats  # (m, m + 2): pseudo-counts
+    masses: Floats  # (m, m + 2): prior and events, cut steps shared out: the homogeneous rows
     active: Mask  # (m, m + 2): possible events
 
 
@@ -60,6 +65,14 @@ class Coefficients(NamedTuple):
     intercept: Floats  # (m, m + 2): a
     spline: Floats  # (m + 2, q): c
     state_spline: Floats  # (m, m + 2, q), or (m, m + 2, 0) without splines by state: d
+
+
+class Design(NamedTuple):
+    """The spline functions of the step and their products."""
+
+    basis: Floats  # (G, q)
+    pairs: Floats  # (G, (1 + r) (1 + q)): of one and the basis; r = q with splines by state, else 0
+    squares: Floats  # (G, q q)
 
 
 class Penalty(NamedTuple):
@@ -93,20 +106,22 @@ class _Step(NamedTuple):
     decrement: float
 
 
-def data_of(cells: Floats, basis: Floats, masses: tuple[Floats, Floats]) -> Data:
-    """Collect what the likelihood needs of cells (m, G, m + 3) and of the masses of the rows."""
+def data_of(cells: Floats, starts: Floats, basis: Floats, prior: RowPrior) -> Data:
+    """Collect what the likelihood needs of cells (m, G, m + 3) and starts (m + 3,)."""
     m = cells.shape[0]
-    observed, prior = masses
-    active = observed + prior > 0.0
+    observed, added = prior.masses(np.vstack((starts, cells.sum(axis=1))))
+    active = observed + added > 0.0
     # Where no move is possible a step that was cut tells nothing.
-    went_on = cells[:, :, m + 2] * active[:, :m].any(axis=1)[:, None]
+    known = active[:, :m].any(axis=1, keepdims=True) * float(prior.cut_step == "survived")
+    went_on = cells[:, :, m + 2] * known
     seen = cells[:, :, : m + 2]
     return Data(
         total=seen.sum(axis=2) + went_on,
         went_on=went_on,
         events=seen.sum(axis=1),
         moments=np.swapaxes(seen, 1, 2) @ basis,
-        prior=prior,
+        prior=added,
+        masses=observed + added,
         active=active,
     )
 
@@ -123,68 +138,50 @@ def row_probabilities(coefficients: Coefficients, basis: Floats) -> Floats:
     return np.asarray(p, dtype=np.float64)
 
 
+def design_of(basis: Floats, by_state: bool) -> Design:
+    """Multiply out the basis once for many fits."""
+    levels = basis.shape[0]
+    own = np.concatenate((np.ones((levels, 1)), basis), axis=1)
+    wide = own if by_state else own[:, :1]
+    return Design(
+        basis=basis,
+        pairs=np.einsum("gx,gy->gxy", wide, own).reshape(levels, -1),
+        squares=np.einsum("gx,gy->gxy", basis, basis).reshape(levels, -1),
+    )
+
+
 def curvature(
-    at: Coefficients, data: Data, basis: Floats, penalty: Penalty, *, exact: bool = False
+    at: Coefficients, data: Data, design: Design, penalty: Penalty, *, exact: bool = False
 ) -> Curvature:
     """Differentiate the log posterior; with `exact`, without the EM majorisation of cut steps."""
-    a, c, d = at
-    m, width = a.shape
-    q, r = basis.shape[1], d.shape[2]
-    columns = penalty.columns(m)
-    active = data.active
-    P = row_probabilities(at, basis)
-    design = np.concatenate((np.ones((basis.shape[0], 1)), basis), axis=1)
-    wide = design if r else design[:, :1]
-    squares = np.einsum("gx,gy->gxy", basis, basis).reshape(basis.shape[0], q * q)
-    pairs = np.einsum("gx,gy->gxy", wide, design).reshape(basis.shape[0], -1)
+    m, width = at.intercept.shape
+    q, r = at.spline.shape[1], at.state_spline.shape[2]
+    P = row_probabilities(at, design.basis)
     value = 0.0
     local_gradient = np.empty((m, width, 1 + r))
     common_gradient = np.zeros((width, q))
     local = np.empty((m, width, 1 + r, width, 1 + r))
     cross = np.empty((m, width, 1 + r, width, q))
-    spread = np.zeros((basis.shape[0], width, width))
-    diagonal = np.arange(width)
+    spread = np.zeros((P.shape[0], width, width))
     for i in range(m):
-        p, n, cut = P[:, i], data.total[i], data.went_on[i]
-        eta = np.where(active[i], a[i], 0.0)
-        stay = p[:, :m].sum(axis=1)
-        # sum n log p = sum n eta - N log sum exp eta, the latter from the event of largest p.
-        top = p.argmax(axis=1)
-        levels = np.arange(p.shape[0])
-        own = eta[top] + np.einsum("gq,gq->g", basis, c[top] + (d[i][top] if r else 0.0))
-        norm = own - np.log(p[levels, top])
-        value += float(data.events[i] @ eta) - float(n @ norm)
-        value += float(np.sum(data.moments[i] * (c + (d[i] if r else 0.0))))
-        expected = n[:, None] * p
-        missing = expected
-        if cut.any():
-            safe = np.where(stay > 0.0, stay, 1.0)
-            value += float(cut @ (norm + np.log(safe)))
-            among = p[:, :m] / safe[:, None]
-            missing = expected.copy()
-            missing[:, :m] -= cut[:, None] * among
-        residual = np.concatenate(
-            ((data.events[i] - missing.sum(axis=0))[:, None], data.moments[i] - missing.T @ basis),
-            axis=1,
+        terms = _state_terms(i, P[:, i], at, data, design, exact)
+        value += terms.value
+        common_gradient += terms.residual[:, 1:]
+        local_gradient[i] = terms.residual[:, : 1 + r]
+        block = (terms.weight.reshape(-1, width * width).T @ design.pairs).reshape(
+            width, width, 1 + r, 1 + q
         )
-        common_gradient += residual[:, 1:]
-        local_gradient[i] = residual[:, : 1 + r]
-        W = -expected[:, :, None] * p[:, None, :]
-        W[:, diagonal, diagonal] += expected
-        if exact and cut.any():
-            W[:, :m, :m] += (cut[:, None] * among)[:, :, None] * among[:, None, :]
-            W[:, diagonal[:m], diagonal[:m]] -= cut[:, None] * among
-        block = (W.reshape(-1, width * width).T @ pairs).reshape(width, width, 1 + r, 1 + q)
         local[i] = block[:, :, :, : 1 + r].transpose(0, 2, 1, 3)
         cross[i] = block[:, :, :, 1:].transpose(0, 2, 1, 3)
-        spread += W
-    common = (spread.reshape(-1, width * width).T @ squares).reshape(width, width, q, q)
-    value += _add_priors(at, data, penalty, local_gradient, local)
-    held = np.where(np.isfinite(columns), columns, 0.0)
-    common_gradient -= held[:, None] * c
+        spread += terms.weight
+    common = (spread.reshape(-1, width * width).T @ design.squares).reshape(width, width, q, q)
     matrix = common.transpose(0, 2, 1, 3).reshape(width * q, width * q)
+    value += _add_priors(at, data, penalty, local_gradient, local)
+    columns = penalty.columns(m)
+    held = np.where(np.isfinite(columns), columns, 0.0)
+    value -= 0.5 * float(held @ (at.spline**2).sum(axis=1))
+    common_gradient -= held[:, None] * at.spline
     matrix[np.diag_indices(width * q)] += np.repeat(held, q)
-    value -= 0.5 * float(held @ (c**2).sum(axis=1))
     size = width * (1 + r)
     return Curvature(
         value=value,
@@ -194,6 +191,46 @@ def curvature(
         cross=cross.reshape(m, size, width * q),
         common=matrix,
     )
+
+
+class _StateTerms(NamedTuple):
+    value: float
+    residual: Floats  # (m + 2, 1 + q): seen less expected, plain and times the basis
+    weight: Floats  # (G, m + 2, m + 2): covariance of the events, by level
+
+
+def _state_terms(
+    i: int, p: Floats, at: Coefficients, data: Data, design: Design, exact: bool
+) -> _StateTerms:
+    """Likelihood of the steps in state i, and what its derivatives are made of."""
+    m = at.intercept.shape[0]
+    basis, n, cut = design.basis, data.total[i], data.went_on[i]
+    a = np.where(data.active[i], at.intercept[i], 0.0)
+    c = at.spline + at.state_spline[i] if at.state_spline.shape[2] else at.spline
+    # log p = eta - norm; the norm is read off the likeliest event, which never underflows.
+    top = p.argmax(axis=1)
+    norm = a[top] + np.einsum("gq,gq->g", basis, c[top]) - np.log(p[np.arange(p.shape[0]), top])
+    value = float(data.events[i] @ a) + float(np.sum(data.moments[i] * c)) - float(n @ norm)
+    expected = n[:, None] * p
+    weight = -expected[:, :, None] * p[:, None, :]
+    diagonal = np.arange(m + 2)
+    weight[:, diagonal, diagonal] += expected
+    missing = expected
+    if cut.any():
+        stay = p[:, :m].sum(axis=1)
+        safe = np.where(stay > 0.0, stay, 1.0)
+        value += float(cut @ (norm + np.log(safe)))
+        among = p[:, :m] / safe[:, None]
+        moved = cut[:, None] * among
+        missing = expected.copy()
+        missing[:, :m] -= moved
+        if exact:
+            weight[:, :m, :m] += moved[:, :, None] * among[:, None, :]
+            weight[:, diagonal[:m], diagonal[:m]] -= moved
+    residual = np.empty((m + 2, 1 + basis.shape[1]))
+    residual[:, 0] = data.events[i] - missing.sum(axis=0)
+    residual[:, 1:] = data.moments[i] - missing.T @ basis
+    return _StateTerms(value, residual, weight)
 
 
 def _add_priors(
@@ -225,13 +262,13 @@ def _add_priors(
     return float(np.sum(prior * log_p))
 
 
-def log_posterior(at: Coefficients, data: Data, basis: Floats, penalty: Penalty) -> float:
+def log_posterior(at: Coefficients, data: Data, design: Design, penalty: Penalty) -> float:
     """Log posterior up to a constant that depends on the penalties alone."""
-    return curvature(at, data, basis, penalty).value
+    return curvature(at, data, design, penalty).value
 
 
 def maximise(
-    start: Coefficients, data: Data, basis: Floats, penalty: Penalty, *, tolerance: float = 1e-10
+    start: Coefficients, data: Data, design: Design, penalty: Penalty, *, tolerance: float = 1e-10
 ) -> Coefficients:
     """Climb from `start` until the next step would gain less than `tolerance`, and take that step.
 
@@ -244,7 +281,7 @@ def maximise(
     base, step = start, None
     share = 1.0
     for _ in range(_MAX_ITERATIONS):
-        now = curvature(here, data, basis, penalty)
+        now = curvature(here, data, design, penalty)
         if step is not None and not now.value >= best - 1e-9 * (1.0 + abs(best)) and share > 1e-4:
             share /= 2.0
             here = _moved(base, step, share)
@@ -262,10 +299,10 @@ def _newton_step(now: Curvature, at: Coefficients, penalty: Penalty) -> _Step:
     q = at.spline.shape[1]
     free = np.repeat(np.isfinite(penalty.columns(m)), q)
     both = np.concatenate((now.cross, now.local_gradient[:, :, None]), axis=2)
-    solved = np.linalg.solve(now.local, both)
+    solved: Floats = np.asarray(np.linalg.solve(now.local, both), dtype=np.float64)
     solved, alone = solved[:, :, :-1], solved[:, :, -1]
-    flat = now.cross.reshape(-1, width * q)
-    schur = now.common - flat.T @ solved.reshape(-1, width * q)
+    flat = now.cross.reshape(alone.size, width * q)
+    schur = now.common - flat.T @ solved.reshape(flat.shape)
     right = now.common_gradient - flat.T @ alone.ravel()
     common = np.zeros(width * q)
     if free.any():
@@ -295,7 +332,11 @@ class Chosen(NamedTuple):
 
 
 def choose_penalty(
-    start: Coefficients, data: Data, basis: Floats, penalty: Penalty, fixed: tuple[bool, bool, bool]
+    start: Coefficients,
+    data: Data,
+    design: Design,
+    penalty: Penalty,
+    fixed: tuple[bool, bool, bool],
 ) -> Chosen:
     """Maximise the Laplace approximation of the marginal likelihood over the free penalties.
 
@@ -303,9 +344,9 @@ def choose_penalty(
     (k - l tr V) / |theta|^2, its fixed point (Fellner and Schall; Wood and Fasiolo 2017), until
     none changes by more than a hundredth, or the splines cost less than a hundredth of a degree.
     """
-    at = maximise(start, data, basis, penalty, tolerance=1e-4)
+    at = maximise(start, data, design, penalty, tolerance=1e-4)
     for _ in range(_MAX_UPDATES):
-        spent, size = _freedom(at, data, basis, penalty)
+        spent, size = _freedom(at, data, design, penalty)
         change = 0.0
         updated = []
         for old, free, k, square in zip(penalty, np.invert(fixed), spent, size, strict=True):
@@ -317,18 +358,18 @@ def choose_penalty(
                 change = max(change, abs(np.log(new / old)))
             updated.append(new)
         penalty = Penalty(*updated)
-        at = maximise(at, data, basis, penalty, tolerance=1e-4)
+        at = maximise(at, data, design, penalty, tolerance=1e-4)
         if change < 0.01:
             break
-    at = maximise(at, data, basis, penalty)
-    return Chosen(penalty, at, float(sum(_freedom(at, data, basis, penalty)[0])))
+    at = maximise(at, data, design, penalty)
+    return Chosen(penalty, at, float(sum(_freedom(at, data, design, penalty)[0])))
 
 
 def _freedom(
-    at: Coefficients, data: Data, basis: Floats, penalty: Penalty
+    at: Coefficients, data: Data, design: Design, penalty: Penalty
 ) -> tuple[list[float], list[float]]:
     """Degrees of freedom k - l tr V and sums of squares, for moves, ends and splines by state."""
-    now = curvature(at, data, basis, penalty)
+    now = curvature(at, data, design, penalty)
     step = _newton_step(now, at, penalty)
     m, width = at.intercept.shape
     q, r = at.spline.shape[1], at.state_spline.shape[2]

@@ -17,474 +17,28 @@ runs as for ten thousand, once they are counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
-
 import numpy as np
 import numpy.typing as npt
 
-from sojourn._validation import check_choice, check_positive_int, generator
-from sojourn.estimates import Estimate, Status, number
-from sojourn.process._progress_cells import (
-    cells_by_unit,
-    count_cells,
-    count_starts,
-    make_basis,
-)
+from sojourn._validation import check_choice, check_positive_int
+from sojourn.process._progress_cells import count_cells, count_starts, make_basis, provenance
 from sojourn.process._progress_newton import (
     Coefficients,
     Data,
     Penalty,
     choose_penalty,
-    curvature,
     data_of,
+    design_of,
     log_posterior,
     maximise,
-    row_probabilities,
 )
-from sojourn.process.absorbing import AbsorbingChain, leads_out
-from sojourn.process.base import GeometricTail, run_scores, task_scores
-from sojourn.process.homogeneous import RowPrior, fit_homogeneous, start_row
-from sojourn.sequences import FAILURE, SUCCESS, StateSequences
+from sojourn.process._progress_result import ProgressFit
+from sojourn.process.homogeneous import fit_homogeneous
+from sojourn.sequences import StateSequences
 
 __all__ = ["ProgressFit", "fit_progress", "homogeneity_statistic"]
 
-Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-Rng = np.random.Generator | np.random.SeedSequence | int | None
-_CHUNK_NUMBERS = 4_000_000
-_REFIT_TOLERANCE = 1e-4
-_ARRAYS = (
-    "intercept",
-    "spline",
-    "state_spline",
-    "basis",
-    "knots",
-    "penalty",
-    "initial",
-    "cells",
-    "starts",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ProgressFit:
-    """A progress-dependent chain fitted to runs.
-
-    Attributes
-    ----------
-    unidentified : tuple of str
-        States that runs were in and from which no observed path leads to an end.
-    state_names : tuple of str
-        One readable name a state.
-    intercept : ndarray of shape (n_states, n_states + 2)
-        a_ij, the log odds at the mean step; next states, success, failure. Minus infinity where
-        an event is impossible.
-    spline : ndarray of shape (n_states + 2, n_functions)
-        c_jb, common to all states.
-    state_spline : ndarray of shape (n_states, n_states + 2, n_functions)
-        What a state adds to them; the last axis is empty without splines by state.
-    basis : ndarray of shape (n_levels, n_functions)
-        The spline functions at steps 1 .. n_levels; later steps have the last row.
-    knots : ndarray
-        Distinct knots of the spline; its last is n_levels.
-    penalty : ndarray of shape (3,)
-        Precisions of the common spline coefficients of moves and of ends, and of those by state;
-        infinite where the spline is held at zero.
-    prior : RowPrior
-        The prior of the rows, as in the homogeneous fit.
-    initial : ndarray of shape (n_states + 2,)
-        Distribution of what runs do first: a state, or an end without a step.
-    start : str or int
-        ``empirical``, ``modal``, or the fixed first state.
-    freedom : float
-        Effective degrees of freedom of the splines.
-    cells : ndarray of shape (n_states, n_levels, n_states + 3)
-        Counts of events by state and step; the last event is "went on, then cut".
-    starts : ndarray of shape (n_states + 3,)
-        Counts of what runs did first.
-    horizon : int
-        Steps of the longest observed run: beyond it the curves are extrapolation.
-    n_runs : float
-        Runs, by weight.
-    n_tasks, n_units : int
-        Tasks and units of resampling among the runs.
-    tail : GeometricTail
-        What is mixed in when the fit is scored.
-    """
-
-    unidentified: tuple[str, ...]
-    state_names: tuple[str, ...]
-    intercept: Floats = field(repr=False)
-    spline: Floats = field(repr=False)
-    state_spline: Floats = field(repr=False)
-    basis: Floats = field(repr=False)
-    knots: Floats
-    penalty: Floats
-    prior: RowPrior = field(repr=False)
-    initial: Floats = field(repr=False)
-    start: str | int
-    freedom: float
-    cells: Floats = field(repr=False)
-    starts: Floats = field(repr=False)
-    horizon: int
-    n_runs: float
-    n_tasks: int
-    n_units: int
-    tail: GeometricTail
-
-    def __post_init__(self) -> None:
-        for name in _ARRAYS:
-            array = np.array(getattr(self, name), dtype=np.float64)
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-
-    def __str__(self) -> str:
-        lines = []
-        if self.unidentified:
-            lines.append(f"unidentified: no observed way to an end from {_list(self.unidentified)}")
-        move, end, state = self.penalty
-        lines += [
-            f"progress-dependent chain, {len(self.state_names)} states, {self.n_runs:g} runs, "
-            f"{self.n_tasks} tasks",
-            f"  P(success ever)   {self.success_ever}",
-            f"  longest run       {self.horizon} steps; constant from step {self.basis.shape[0]}",
-            f"  parameters        {self.n_parameters}, of which splines {self.freedom:.1f}",
-            f"  penalties         moves {move:.3g}, ends {end:.3g}"
-            + (f", by state {state:.3g}" if self.by_state else ""),
-        ]
-        return "\n".join(lines)
-
-    @property
-    def name(self) -> str:
-        """Short name of the kind of process."""
-        return "progress"
-
-    @property
-    def by_state(self) -> bool:
-        """Whether states have splines of their own."""
-        return self.state_spline.shape[2] > 0
-
-    @property
-    def n_parameters(self) -> int:
-        """Observed cells of the rows less one a row, plus the splines' effective number, rounded.
-
-        The same count as the homogeneous fit's, start included, and `freedom` on top.
-        """
-        m = len(self.state_names)
-        rows = np.vstack((self.starts, self.cells.sum(axis=1)))[:, : m + 2]
-        free = np.maximum(np.count_nonzero(rows, axis=1) - 1, 0).sum()
-        return int(free + round(self.freedom))
-
-    @property
-    def extrapolates(self) -> bool:
-        """The curves go on beyond the longest observed run, with the last step's probabilities."""
-        return True
-
-    @property
-    def rows(self) -> Floats:
-        """P(j | i, t) at steps 1 .. n_levels, shape (n_levels, n_states, n_states + 2)."""
-        return row_probabilities(self._coefficients, self.basis)
-
-    @property
-    def values(self) -> Floats:
-        """P(success | now in a state) at steps 1 .. n_levels, shape (n_levels, n_states).
-
-        Beyond the last knot the chain is homogeneous, h = Q h + R+; before it h_t = Q_t h_{t+1}
-        + R+_t.
-        """
-        m = len(self.state_names)
-        rows = self.rows
-        last = AbsorbingChain(
-            transient=rows[-1, :, :m],
-            to_success=rows[-1, :, m],
-            to_failure=rows[-1, :, m + 1],
-            initial=np.full(m, 1.0 / m),
-            state_names=self.state_names,
-        )
-        values = np.empty(rows.shape[:2])
-        values[-1] = last.values
-        for g in range(rows.shape[0] - 2, -1, -1):
-            values[g] = rows[g, :, :m] @ values[g + 1] + rows[g, :, m]
-        return values
-
-    @property
-    def success_ever(self) -> Estimate:
-        """P(success ever), without an interval; withheld where it is not identified.
-
-        What lies beyond the longest run is extrapolated.
-        """
-        if self.unidentified:
-            reason = f"no observed path leads from {_list(self.unidentified)} to an end of a run"
-            return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
-        m = len(self.state_names)
-        return Estimate(value=float(self.initial[:m] @ self.values[0] + self.initial[m]))
-
-    def success_within(self, horizon: int) -> Floats:
-        """P(success within d steps) for d = 0 .. horizon."""
-        return self._curves(horizon)[0]
-
-    def failure_within(self, horizon: int) -> Floats:
-        """P(failure within d steps) for d = 0 .. horizon."""
-        return self._curves(horizon)[1]
-
-    def value(self, state: int, step: int) -> float | None:
-        """P(success | in `state` at step number `step`); None where no end was seen on its way.
-
-        Raises
-        ------
-        ValueError
-            If `step` is below 1.
-        """
-        check_positive_int(step, name="step")
-        m = len(self.state_names)
-        if self.unidentified:
-            lost = np.isin(self.state_names, self.unidentified).astype(np.float64)
-            if leads_out(self.cells.sum(axis=1)[:, :m], lost)[state]:
-                return None
-        return float(self.values[min(step, self.basis.shape[0]) - 1, state])
-
-    def simulate(
-        self, n_runs: int, *, rng: Rng = None, max_steps: int = 1_000_000
-    ) -> StateSequences:
-        """Draw independent runs, each of a task of its own; one longer than `max_steps` is cut."""
-        tasks = np.arange(n_runs, dtype=np.int32)
-        return self.simulate_tasks(tasks, max_steps=max_steps, rng=rng)
-
-    def simulate_tasks(
-        self,
-        task: npt.NDArray[np.int32],
-        *,
-        log_odds: Floats | None = None,
-        max_steps: int = 1_000_000,
-        rng: Rng = None,
-    ) -> StateSequences:
-        """Draw one run for each entry of `task`.
-
-        Parameters
-        ----------
-        task : ndarray of shape (n_runs,), int32
-            The task of each run; also the unit of the drawn runs.
-        log_odds : ndarray of shape (n_runs,), optional
-            Added to the log odds of success against failure wherever the run may end; when runs
-            end is left as it is.
-        max_steps : int
-            A run that would go on after so many steps is cut there.
-        rng : Generator, SeedSequence, int or None
-            Source of chance.
-        """
-        from sojourn.process._progress_kernels import simulate_progress
-
-        shift = np.zeros(len(task)) if log_odds is None else np.asarray(log_odds, dtype=np.float64)
-        if shift.shape != (len(task),):
-            raise ValueError(f"log_odds has shape {shift.shape}, not ({len(task)},)")
-        odds = np.exp(np.clip(shift, -500.0, 500.0))
-        states, offsets, event = simulate_progress(
-            generator(rng), self.initial.copy(), self.rows, odds, int(max_steps)
-        )
-        return StateSequences(
-            states=states,
-            offsets=offsets,
-            event=event,
-            task=task,
-            unit=task,
-            state_names=self.state_names,
-        )
-
-    def refit(self, sequences: StateSequences, *, weights: Floats | None = None) -> Self:
-        """Fit again to runs of the same states, with penalties, knots and prior held.
-
-        Parameters
-        ----------
-        sequences : StateSequences
-            The runs.
-        weights : ndarray of shape (n_runs,), optional
-            How often each run counts, not negative.
-
-        Raises
-        ------
-        ValueError
-            If the states differ, or no run has weight.
-        """
-        _check_states(self, sequences)
-        weights = _checked_weights(sequences, weights)
-        cells = count_cells(sequences, self.basis.shape[0], weights)
-        starts = count_starts(sequences, weights)
-        found = self._climb(cells, starts, (self._coefficients, self._row_masses()))
-        provenance = _provenance(sequences, weights, cells, starts, self.start)
-        return replace(self, **found._asdict(), **provenance)
-
-    def log_score(self, sequences: StateSequences) -> Floats:
-        """Log probability of the ends of a task's runs, one value a distinct task (ascending).
-
-        The fit is mixed with weight 1 / (n + 1) of a geometric law, so no score is infinite.
-        """
-        longest = int(sequences.lengths.max(initial=0))
-        success, failure = self._curves(longest)
-        return task_scores(sequences, run_scores(sequences, success, failure, tail=self.tail))
-
-    def bootstrap_curves(
-        self, sequences: StateSequences, weights: npt.NDArray[Any], horizon: int
-    ) -> Floats:
-        """Curves of refits to resampled corpora, from the cells of each unit counted once.
-
-        Parameters
-        ----------
-        sequences : StateSequences
-            The runs.
-        weights : ndarray of shape (n_resamples, n_units)
-            How often each unit counts, units in ascending order of the numbers present.
-        horizon : int
-            Last step of the curves.
-
-        Returns
-        -------
-        ndarray of shape (n_resamples, 2, horizon + 1)
-            Success and failure curves.
-        """
-        _check_states(self, sequences)
-        units = cells_by_unit(sequences, self.basis.shape[0])
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.ndim != 2 or weights.shape[1] != units.starts.shape[0]:
-            raise ValueError(
-                f"weights has shape {weights.shape}, not (n_resamples, {units.starts.shape[0]})"
-            )
-        curves = np.empty((weights.shape[0], 2, horizon + 1))
-        chunk = max(1, _CHUNK_NUMBERS // self.cells.size)
-        here = self._coefficients, self._row_masses()
-        for low in range(0, weights.shape[0], chunk):
-            part = weights[low : low + chunk]
-            flat = np.zeros((part.shape[0], self.cells.size))
-            flat[:, units.occurring] = (units.matrix.T @ part.T).T
-            cells = flat.reshape(-1, *self.cells.shape)
-            starts = part @ units.starts
-            rows = np.empty((part.shape[0], *self.rows.shape))
-            for b in range(part.shape[0]):
-                found = self._climb(cells[b], starts[b], here, _REFIT_TOLERANCE)
-                rows[b] = row_probabilities(found, self.basis)
-            tables = np.concatenate((starts[:, None, :], cells.sum(axis=2)), axis=1)
-            curves[low : low + chunk] = _forward(start_row(tables, self.start), rows, horizon)
-        return curves
-
-    def coefficient_draws(self, n_draws: int, horizon: int, *, rng: Rng = None) -> Floats:
-        """Curves of draws from the Laplace approximation of the posterior.
-
-        Spline coefficients are normal; intercepts are normal given them in their mean and
-        log-gamma in their noise, so that rare events keep the skewness of counts; the start is
-        Dirichlet. Runs count as independent: with several attempts a task the spread is too
-        small, and the bootstrap over tasks is the honest one.
-
-        Returns
-        -------
-        ndarray of shape (n_draws, 2, horizon + 1)
-        """
-        source = generator(rng)
-        drawn = _draw_coefficients(self, check_positive_int(n_draws, name="n_draws"), source)
-        rows = np.stack([row_probabilities(one, self.basis) for one in drawn])
-        m = len(self.state_names)
-        shape = np.where(self.initial > 0.0, self.starts[: m + 2], 0.0)
-        start = np.tile(self.initial, (n_draws, 1))
-        if self.start == "empirical" and shape.any():
-            gammas = source.standard_gamma(shape, size=(n_draws, m + 2))
-            start = gammas / gammas.sum(axis=1, keepdims=True)
-        return _forward(start, rows, horizon)
-
-    def parameters(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all that makes the fit, as arrays by name; `from_parameters` is the inverse."""
-        arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in _ARRAYS}
-        prior = self.prior
-        tail = self.tail
-        return arrays | {
-            "unidentified": np.array(self.unidentified, dtype=np.str_),
-            "state_names": np.array(self.state_names, dtype=np.str_),
-            "smoothing": np.array(prior.smoothing),
-            "masses": np.array([prior.kappa, prior.alpha]),
-            "allowed": prior.allowed,
-            "cut_step": np.array(prior.cut_step),
-            "start": np.array(self.start),
-            "scalars": np.array([self.freedom, self.n_runs]),
-            "sizes": np.array([self.horizon, self.n_tasks, self.n_units]),
-            "tail": np.array([tail.success_hazard, tail.failure_hazard, tail.weight]),
-        }
-
-    @classmethod
-    def from_parameters(cls, arrays: dict[str, npt.NDArray[Any]]) -> Self:
-        """Build a fit of the arrays that `parameters` gives."""
-        kappa, alpha = arrays["masses"].tolist()
-        freedom, n_runs = arrays["scalars"].tolist()
-        horizon, n_tasks, n_units = arrays["sizes"].tolist()
-        success, failure, weight = arrays["tail"].tolist()
-        return cls(
-            **{name: arrays[name] for name in _ARRAYS},
-            unidentified=tuple(arrays["unidentified"].tolist()),
-            state_names=tuple(arrays["state_names"].tolist()),
-            prior=RowPrior(
-                smoothing=str(arrays["smoothing"]),
-                kappa=kappa,
-                alpha=alpha,
-                allowed=np.array(arrays["allowed"], dtype=np.bool_),
-                cut_step=str(arrays["cut_step"]),
-            ),
-            start=arrays["start"].item(),
-            freedom=freedom,
-            n_runs=n_runs,
-            horizon=horizon,
-            n_tasks=n_tasks,
-            n_units=n_units,
-            tail=GeometricTail(success_hazard=success, failure_hazard=failure, weight=weight),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parameters as plain values; infinite ones as None."""
-        return {name: _plain(array.tolist()) for name, array in self.parameters().items()}
-
-    @property
-    def _coefficients(self) -> Coefficients:
-        return Coefficients(self.intercept, self.spline, self.state_spline)
-
-    @property
-    def _penalty(self) -> Penalty:
-        return Penalty(*self.penalty.tolist())
-
-    @property
-    def _data(self) -> Data:
-        masses = self.prior.masses(_table(self.cells, self.starts))
-        return data_of(_kept(self.cells, self.prior), self.basis, masses)
-
-    def _row_masses(self) -> Floats:
-        observed, added = self.prior.masses(_table(self.cells, self.starts))
-        return np.asarray(observed + added)
-
-    def _curves(self, horizon: int) -> Floats:
-        if horizon < 0:
-            raise ValueError(f"horizon must not be negative; got {horizon}")
-        return _forward(self.initial[None], self.rows[None], horizon)[0]
-
-    def _climb(
-        self,
-        cells: Floats,
-        starts: Floats,
-        here: tuple[Coefficients, Floats],
-        tolerance: float = 1e-10,
-    ) -> Coefficients:
-        """Fit to other cells, from here.
-
-        Each intercept starts shifted by as much as the homogeneous row has moved, so that events
-        which have become rare, or have come up, need no long climb.
-        """
-        before, masses = here
-        observed, added = self.prior.masses(_table(cells, starts))
-        data = data_of(_kept(cells, self.prior), self.basis, (observed, added))
-        now = observed + added
-        new = np.where(data.active, now / now.sum(axis=1, keepdims=True), 1.0)
-        old = masses / masses.sum(axis=1, keepdims=True)
-        known = data.active & (old > 0.0)
-        shift = np.log(np.where(known, new / np.where(known, old, 1.0), 1.0))
-        intercept = np.where(known, np.where(known, before.intercept, 0.0) + shift, np.log(new))
-        start = Coefficients(
-            np.where(data.active, intercept, -np.inf), before.spline, before.state_spline
-        )
-        return maximise(start, data, self.basis, self._penalty, tolerance=tolerance)
 
 
 def fit_progress(
@@ -546,11 +100,10 @@ def fit_progress(
     basis = make_basis(sequences, n_knots)
     cells = count_cells(sequences, basis.values.shape[0])
     starts = count_starts(sequences)
-    data = data_of(_kept(cells, prior), basis.values, prior.masses(_table(cells, starts)))
+    data = data_of(cells, starts, basis.values, prior)
     first, fixed = _penalty_of(penalty, state_penalty if by_state else np.inf)
-    chosen = choose_penalty(
-        _homogeneous(data, basis.values.shape[1], by_state), data, basis.values, first, fixed
-    )
+    flat = _homogeneous(data, basis.values.shape[1], by_state)
+    chosen = choose_penalty(flat, data, design_of(basis.values, by_state), first, fixed)
     return ProgressFit(
         state_names=sequences.state_names,
         **chosen.coefficients._asdict(),
@@ -560,7 +113,7 @@ def fit_progress(
         prior=prior,
         start=start,
         freedom=chosen.freedom,
-        **_provenance(sequences, None, cells, starts, start),
+        **provenance(sequences, None, cells, starts, start),
     )
 
 
@@ -571,25 +124,25 @@ def homogeneity_statistic(fit: ProgressFit) -> float:
     where the splines are held at zero. Its null distribution is to be had by drawing from the
     homogeneous fit and refitting with the penalties held.
     """
-    data = fit._data
+    data = data_of(fit.cells, fit.starts, fit.basis, fit.prior)
     none = Penalty(np.inf, np.inf, np.inf)
-    flat = maximise(_homogeneous(data, fit.basis.shape[1], False), data, fit.basis, none)
+    flat = maximise(
+        _homogeneous(data, fit.basis.shape[1], False), data, design_of(fit.basis, False), none
+    )
+    at = Coefficients(fit.intercept, fit.spline, fit.state_spline)
+    penalty = Penalty(*fit.penalty.tolist())
     # Without splines the penalties add nothing, so both are values of one function.
-    fitted = log_posterior(fit._coefficients, data, fit.basis, fit._penalty)
-    return max(0.0, 2.0 * (fitted - log_posterior(flat, data, fit.basis, none)))
+    fitted = log_posterior(at, data, design_of(fit.basis, fit.by_state), penalty)
+    return max(0.0, 2.0 * (fitted - log_posterior(flat, data, design_of(fit.basis, False), none)))
 
 
 def _homogeneous(data: Data, n_functions: int, by_state: bool) -> Coefficients:
     """Start at the homogeneous fit, which but for cut runs is its own maximum."""
     m, width = data.active.shape
-    mass = data.prior + data.events
-    # A row of which only cut steps were seen starts level.
-    mass = np.where(data.active, np.maximum(mass, 1e-6 * mass.max(axis=1, keepdims=True)), 0.0)
-    mass = np.where(mass.sum(axis=1, keepdims=True) > 0.0, mass, data.active)
-    with np.errstate(divide="ignore"):
-        intercept = np.log(mass / mass.sum(axis=1, keepdims=True))
+    rows = data.masses / data.masses.sum(axis=1, keepdims=True)
+    intercept = np.full(rows.shape, -np.inf)
     return Coefficients(
-        intercept=intercept,
+        intercept=np.log(rows, out=intercept, where=data.active),
         spline=np.zeros((width, n_functions)),
         state_spline=np.zeros((m, width, n_functions if by_state else 0)),
     )
@@ -608,150 +161,3 @@ def _penalty_of(
         fixed.append(not isinstance(value, str))
         values.append(10.0 if isinstance(value, str) else float(value))
     return Penalty(*values), (fixed[0], fixed[1], fixed[2])
-
-
-def _provenance(
-    sequences: StateSequences,
-    weights: Floats | None,
-    cells: Floats,
-    starts: Floats,
-    start: str | int,
-) -> dict[str, Any]:
-    """Give the fields that come from the runs and not from the maximisation."""
-    present = np.ones(sequences.n_runs, dtype=np.bool_) if weights is None else weights > 0.0
-    each = present.astype(np.float64) if weights is None else weights
-    n_runs = float(each.sum())
-    moments = float(each @ (sequences.lengths + 1.0)) + 1.5
-    ended = [float(each[sequences.event == event].sum()) for event in (SUCCESS, FAILURE)]
-    return {
-        "unidentified": _unidentified(cells, starts, sequences.state_names),
-        "initial": start_row(_table(cells, starts), start),
-        "cells": cells,
-        "starts": starts,
-        "horizon": int(sequences.lengths[present].max(initial=0)),
-        "n_runs": n_runs,
-        "n_tasks": int(np.unique(sequences.task[present]).size),
-        "n_units": int(np.unique(sequences.unit[present]).size),
-        "tail": GeometricTail(
-            success_hazard=(ended[0] + 0.5) / moments,
-            failure_hazard=(ended[1] + 0.5) / moments,
-            weight=1.0 / (n_runs + 1.0),
-        ),
-    }
-
-
-def _unidentified(cells: Floats, starts: Floats, names: tuple[str, ...]) -> tuple[str, ...]:
-    m = len(names)
-    rows = cells.sum(axis=1)
-    visited = rows.sum(axis=1) > 0.0
-    if not starts[: m + 2].any():
-        visited[:] = True  # no run was seen to do anything
-    out = leads_out(rows[:, :m], rows[:, m] + rows[:, m + 1])
-    return tuple(names[i] for i in np.flatnonzero(visited & ~out))
-
-
-def _table(cells: Floats, starts: Floats) -> Floats:
-    """Lay counts out as `TransitionCounts.table` is."""
-    return np.vstack((starts, cells.sum(axis=1)))
-
-
-def _kept(cells: Floats, prior: RowPrior) -> Floats:
-    """Leave out the last steps of cut runs where they are to count as unseen."""
-    if prior.cut_step == "survived":
-        return cells
-    kept = cells.copy()
-    kept[:, :, -1] = 0.0
-    return kept
-
-
-def _forward(initial: Floats, rows: Floats, horizon: int) -> Floats:
-    """Cumulative incidence by forward recursion, one curve pair a chain.
-
-    initial: (n, m + 2), rows: (n, n_levels, m, m + 2); returns (n, 2, horizon + 1).
-    """
-    m = rows.shape[2]
-    ended = np.zeros((initial.shape[0], 2, horizon + 1))
-    ended[:, :, 0] = initial[:, m:]
-    mass = initial[:, None, :m]
-    for d in range(horizon):
-        mass = mass @ rows[:, min(d, rows.shape[1] - 1)]
-        ended[:, :, d + 1] = mass[:, 0, m:]
-        mass = mass[:, :, :m]
-    return np.minimum(np.cumsum(ended, axis=2), 1.0)
-
-
-def _draw_coefficients(
-    fit: ProgressFit, n_draws: int, source: np.random.Generator
-) -> list[Coefficients]:
-    """Draw common splines, then those by state given them, then intercepts given both."""
-    data, at = fit._data, fit._coefficients
-    m, width = at.intercept.shape
-    q, r = at.spline.shape[1], at.state_spline.shape[2]
-    now = curvature(at, data, fit.basis, fit._penalty, exact=True)
-    free = np.repeat(np.isfinite(fit._penalty.columns(m)), q)
-    solved = np.linalg.solve(now.local, now.cross)
-    schur = now.common - now.cross.reshape(-1, width * q).T @ solved.reshape(-1, width * q)
-    common = np.zeros((n_draws, width * q))
-    common[:, free] = _normal(schur[np.ix_(free, free)], n_draws, source)
-    shift = -common @ np.swapaxes(solved, 1, 2)  # (m, n_draws, L)
-    shape = np.maximum(fit._row_masses(), 1e-300)
-    noise = source.standard_gamma(shape + 1.0, size=(n_draws, m, width))
-    # log of a gamma of small shape a: that of shape a + 1, plus log(uniform) / a.
-    uniform = source.random(size=(n_draws, m, width))
-    log_noise = np.log(noise) + np.log1p(-uniform) / shape - np.log(shape)
-    index = np.arange(width * (1 + r)).reshape(width, 1 + r)
-    intercepts = np.where(
-        data.active, at.intercept + np.where(data.active, log_noise, 0.0), -np.inf
-    )
-    splines = np.tile(at.state_spline, (n_draws, 1, 1, 1))
-    for i in range(m):
-        moved = shift[i]
-        if r:
-            own, each = index[:, 0], index[:, 1:].ravel()
-            between = np.linalg.solve(
-                now.local[i][np.ix_(own, own)], now.local[i][np.ix_(own, each)]
-            )
-            rest = now.local[i][np.ix_(each, each)] - now.local[i][np.ix_(each, own)] @ between
-            extra = _normal(rest, n_draws, source)
-            splines[:, i] += (moved[:, each] + extra).reshape(n_draws, width, r)
-            moved = moved[:, own] - extra @ between.T
-        intercepts[:, i] += moved
-    common = common.reshape(n_draws, width, q) + at.spline
-    return [Coefficients(intercepts[k], common[k], splines[k]) for k in range(n_draws)]
-
-
-def _normal(precision: Floats, n_draws: int, source: np.random.Generator) -> Floats:
-    """Draw from the normal law of mean zero with this precision, shape (n_draws, size)."""
-    lower = np.linalg.cholesky(precision)
-    noise = source.standard_normal((n_draws, precision.shape[0]))
-    return np.asarray(np.linalg.solve(lower.T, noise.T).T)
-
-
-def _check_states(fit: ProgressFit, sequences: StateSequences) -> None:
-    if sequences.state_names != fit.state_names:
-        raise ValueError(f"the runs have states {sequences.state_names}, not {fit.state_names}")
-
-
-def _checked_weights(sequences: StateSequences, weights: Floats | None) -> Floats | None:
-    if weights is None:
-        if sequences.n_runs == 0:
-            raise ValueError("there is no run to fit a chain to")
-        return None
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (sequences.n_runs,):
-        raise ValueError(f"weights has shape {weights.shape}, not ({sequences.n_runs},)")
-    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0.0) and weights.any()):
-        raise ValueError("weights must be finite, not negative, and not all zero")
-    return weights
-
-
-def _plain(values: Any) -> Any:
-    if isinstance(values, list):
-        return [_plain(value) for value in values]
-    if isinstance(values, float):
-        return number(values)
-    return values
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(repr(name) for name in names)
