@@ -150,7 +150,7 @@ class MixtureFit:
     @property
     def success_ever(self) -> float:
         """P(success ever) of a run at a task drawn at random."""
-        return float(sum(kind.weight * kind.success_ever for kind in self.kinds))
+        return min(1.0, float(self.weights @ self._rates(None)))
 
     def success_within(self, horizon: int) -> Floats:
         """P(success within d steps) for d = 0 .. horizon, sum_c w_c R_c(d)."""
@@ -170,12 +170,13 @@ class MixtureFit:
         within : int, optional
             Success within so many steps; ever by default.
         """
-        return float(self.weights @ self._rates(within) ** check_positive_int(k, name="k"))
+        rates = self._rates(within) ** check_positive_int(k, name="k")
+        return min(1.0, float(self.weights @ rates))
 
     def pass_at(self, k: int, *, within: int | None = None) -> float:
         """P(at least one of k attempts at a task succeeds) = 1 - sum_c w_c (1 - R_c)^k."""
         missed = (1.0 - self._rates(within)) ** check_positive_int(k, name="k")
-        return 1.0 - float(self.weights @ missed)
+        return max(0.0, 1.0 - float(self.weights @ missed))
 
     def task_classes(self, sequences: StateSequences) -> TaskClasses:
         """Give the posterior class of every task from the paths of all its runs."""
@@ -208,7 +209,7 @@ class MixtureFit:
             return None
         share = np.exp(log_share - log_share.max())
         values = np.array([chain.values[state] for chain in self.chains])
-        return float(share @ values / share.sum())
+        return min(1.0, float(share @ values / share.sum()))
 
     def log_score(self, sequences: StateSequences) -> Floats:
         """Log probability of the ends of all runs of a task, one value a task (ascending).
@@ -457,8 +458,8 @@ class MixtureFit:
 
     def _rates(self, within: int | None) -> Floats:
         if within is None:
-            return np.array([chain.success_ever for chain in self.chains])
-        return np.array([chain.success_within(within)[-1] for chain in self.chains])
+            return np.clip([chain.success_ever for chain in self.chains], 0.0, 1.0)
+        return np.clip([chain.success_within(within)[-1] for chain in self.chains], 0.0, 1.0)
 
     def _curves(self, horizon: int) -> tuple[Floats, Floats]:
         """Success and failure curves of the classes, shape (n_classes, horizon + 1) each."""

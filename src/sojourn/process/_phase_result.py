@@ -179,7 +179,7 @@ class PhaseFit:
     def value(self, state: int, step: int) -> float | None:
         """P(success | the run is in `state` at its step number `step`); None: no run can be."""
         phase = self.phases_at(state, step)
-        return None if phase is None else float(phase @ self.phase_chain.values)
+        return None if phase is None else min(1.0, float(phase @ self.phase_chain.values))
 
     def value_after(self, path: Sequence[int] | npt.NDArray[Any]) -> float | None:
         """P(success | the states shown so far), exactly; None: no run shows this path.
@@ -187,7 +187,7 @@ class PhaseFit:
         The last step of the path has been made; whether the run ends with it is not yet known.
         """
         phase = self.phases_after(path)
-        return None if phase is None else float(phase @ self.phase_chain.values)
+        return None if phase is None else min(1.0, float(phase @ self.phase_chain.values))
 
     def log_score(self, sequences: StateSequences) -> Floats:
         """Log probability of the ends of a task's runs, one value a distinct task (ascending).
