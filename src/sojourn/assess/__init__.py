@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from sojourn.assess.comparison import compare_many, compare_traces
+from sojourn.assess.comparison_results import Answer, Comparison, ComparisonFamily
 from sojourn.assess.results import Assessment, GroupedAssessment, TraceAssessment
 from sojourn.assess.session_results import GroupedSessionAssessment, SessionAssessment
 from sojourn.assess.sessions import assess_session_groups, assess_sessions
 from sojourn.assess.traces import assess_groups, assess_traces
 
 __all__ = [
+    "Answer",
     "Assessment",
+    "Comparison",
+    "ComparisonFamily",
     "GroupedAssessment",
     "GroupedSessionAssessment",
     "SessionAssessment",
@@ -17,4 +22,6 @@ __all__ = [
     "assess_session_groups",
     "assess_sessions",
     "assess_traces",
+    "compare_many",
+    "compare_traces",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,10 +32,10 @@ from sojourn.cli._sessions import (
 from sojourn.cli._stdin import as_files
 
 if TYPE_CHECKING:
-    from sojourn.assess import GroupedAssessment, GroupedSessionAssessment
+    from sojourn.assess import ComparisonFamily, GroupedAssessment, GroupedSessionAssessment
     from sojourn.assess.chain import ChainSettings
 
-__all__ = ["command"]
+__all__ = ["check_targets", "command", "emit"]
 
 Html = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write the page, one file.")
@@ -67,6 +67,15 @@ Method = Annotated[
 Margin = Annotated[
     float, typer.Option(help="Error of a curve that is of no matter.", min=0.001, max=0.999)
 ]
+Process = Annotated[
+    str | None,
+    typer.Option(
+        "--process",
+        metavar="NAME",
+        help="Certify this process (homogeneous, progress, order-2, semi-markov, phases-4, "
+        "mixture-2) instead of choosing one.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.", min=0)]
 Resamples = Annotated[int, typer.Option(help="Bootstrap replicates.", min=99, max=1_000_000)]
 
@@ -97,6 +106,14 @@ def command(
     chain: Annotated[
         bool, typer.Option("--chain/--no-chain", help="Fit and certify a chain of the steps.")
     ] = True,
+    process: Process = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fit the homogeneous chain alone.")
+    ] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Repeat the choice in every simulated corpus (minutes)."),
+    ] = False,
     as_: As = None,
     profile: Profile = None,
     n_max: NMax = 20,
@@ -104,7 +121,7 @@ def command(
         bool,
         typer.Option(
             "--require-certificate",
-            help="Exit with 5 if a claim on the chain is rejected, 6 if one is inconclusive.",
+            help="Exit with 5 if a claim on the process is rejected, 6 if one is inconclusive.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -117,13 +134,26 @@ def command(
     chosen = policy(limits, faults)
     if not 0 < ci < 1:
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
-    _check_targets(html, json)
+    check_targets(html, json)
     if dry_run:
         from sojourn.cli._dry_run import show
 
         show(paths, format=format, columns=columns, scorer=scorer, policy=chosen)
         return
-    settings = _chain_settings(states, method, margin, draws, power=power) if chain else None
+    if quick and process is not None:
+        raise typer.BadParameter("--quick and --process exclude each other")
+    settings = None
+    if chain:
+        settings = _chain_settings(
+            states,
+            method,
+            margin,
+            draws,
+            power=power,
+            process=process,
+            quick=quick,
+            full=full,
+        )
     if require_certificate and settings is None:
         raise typer.BadParameter("--require-certificate needs the chain; leave out --no-chain")
     with as_files(paths) as files:
@@ -176,26 +206,26 @@ def command(
 
 
 def _chain_settings(
-    states: Path | None, method: str, margin: float, draws: int, *, power: bool
+    states: Path | None, method: str, margin: float, draws: int, **more: Any
 ) -> ChainSettings:
     from sojourn.assess.chain import ChainSettings
     from sojourn.readers.state_table import read_state_table
 
     table = None if states is None else read_state_table(states)
     try:
-        return ChainSettings(table=table, method=method, margin=margin, n_draws=draws, power=power)
+        return ChainSettings(table=table, method=method, margin=margin, n_draws=draws, **more)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
 
 def _require_certificate(result: GroupedAssessment) -> None:
-    """Leave with the exit code of the worst claim on a chain."""
+    """Leave with the exit code of the worst claim on a process."""
     from sojourn.estimates import Verdict
 
     verdicts = {
         claim.verdict
         for group in result
-        for claim in (() if group.chain is None else group.chain.certificate.claims)
+        for claim in (() if group.chain is None else group.chain.claims)
     }
     if any(group.chain is None for group in result):
         verdicts.add(Verdict.INCONCLUSIVE)
@@ -223,7 +253,7 @@ def _grouping(by: list[str] | None, *, pool: bool) -> tuple[str, ...]:
     return fields
 
 
-def _check_targets(html: Path | None, json: str | None) -> None:
+def check_targets(html: Path | None, json: str | None) -> None:
     """Refuse, before any work is done, what could not be written after it."""
     for name, target in (("--html", html), ("--json", json)):
         if target is None or str(target) == "-":
@@ -236,7 +266,7 @@ def _check_targets(html: Path | None, json: str | None) -> None:
 
 
 def emit(
-    result: GroupedAssessment | GroupedSessionAssessment,
+    result: GroupedAssessment | GroupedSessionAssessment | ComparisonFamily,
     *,
     html: Path | None,
     json: str | None,

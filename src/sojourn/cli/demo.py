@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.assess import Html, Json, Seed, _check_targets, emit
+from sojourn.cli.assess import Html, Json, Seed, check_targets, emit
 
 if TYPE_CHECKING:
     from sojourn.assess import GroupedAssessment, GroupedSessionAssessment
@@ -24,7 +24,7 @@ def command(
     ] = False,
 ) -> None:
     """Assess the example that ships with Sojourn: 200 runs of an agent, 4 attempts at 50 tasks."""
-    _check_targets(html, json)
+    check_targets(html, json)
     result = _sessions(seed) if sessions else _runs(seed)
     emit(result, html=html, json=json, quiet=False)
     if html is None and json is None:

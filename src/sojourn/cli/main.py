@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import sojourn
-from sojourn.cli import assess, convert, demo, formats, simulate, validate
+from sojourn.cli import assess, compare, convert, demo, formats, simulate, validate
 
 __all__ = ["ExitCode", "app", "main"]
 
@@ -47,6 +47,7 @@ app.command("assess")(assess.command)
 app.command("demo")(demo.command)
 app.command("formats")(formats.command)
 app.command("convert")(convert.command)
+app.command("compare")(compare.command)
 app.command("simulate")(simulate.command)
 app.command("validate")(validate.command)
 

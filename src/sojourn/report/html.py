@@ -19,7 +19,9 @@ import numpy as np
 import sojourn
 from sojourn._files import write_text
 from sojourn.assess import GroupedAssessment, TraceAssessment
+from sojourn.assess.comparison_results import ComparisonFamily
 from sojourn.assess.session_results import GroupedSessionAssessment, SessionAssessment
+from sojourn.report import comparison as of_comparison
 from sojourn.report import sessions as of_sessions
 from sojourn.report.parts import Rows, Section
 from sojourn.report.sections import cards, claim_rows, clean_deep, overview_rows, sections
@@ -27,7 +29,13 @@ from sojourn.tables import clean, n_of
 
 __all__ = ["html_text", "write_report"]
 
-Result = TraceAssessment | GroupedAssessment | SessionAssessment | GroupedSessionAssessment
+Result = (
+    TraceAssessment
+    | GroupedAssessment
+    | SessionAssessment
+    | GroupedSessionAssessment
+    | ComparisonFamily
+)
 
 # Figures weigh about 40 kB each; a page of more groups than this keeps its tables only.
 _MAX_FIGURE_GROUPS = 24
@@ -55,6 +63,7 @@ class _PageView:
     command: str = ""
     versions: str = ""
     subject: str = "reliability of agent runs"
+    overview_title: str = "Overview: groups are never pooled"
     methods: str = "methods.html"
 
 
@@ -68,7 +77,7 @@ def write_report(
 
     Parameters
     ----------
-    result : TraceAssessment, SessionAssessment, or a grouped one of either kind
+    result : TraceAssessment, SessionAssessment, a grouped one of either kind, or ComparisonFamily
         What to show.
     path : path-like
         The file; its folder must exist.
@@ -91,7 +100,7 @@ def html_text(result: Result, *, command: Sequence[str] = ()) -> str:
         lstrip_blocks=True,
     )
     environment.globals["table"] = environment.get_template("table.html").module.table  # type: ignore[attr-defined]
-    page = _session_page(result) if isinstance(result, _OF_SESSIONS) else _trace_page(result)
+    page = _page(result)
     style = files("sojourn.report").joinpath("templates/page.css").read_text(encoding="utf-8")
     page = replace(
         page,
@@ -101,7 +110,12 @@ def html_text(result: Result, *, command: Sequence[str] = ()) -> str:
     return environment.get_template("page.html").render(page=page)
 
 
-_OF_SESSIONS = (SessionAssessment, GroupedSessionAssessment)
+def _page(result: Result) -> _PageView:
+    if isinstance(result, ComparisonFamily):
+        return _comparison_page(result)
+    if isinstance(result, SessionAssessment | GroupedSessionAssessment):
+        return _session_page(result)
+    return _trace_page(result)
 
 
 def _trace_page(result: TraceAssessment | GroupedAssessment) -> _PageView:
@@ -140,6 +154,30 @@ def _session_page(result: SessionAssessment | GroupedSessionAssessment) -> _Page
         versions=", ".join(_software(groups[0].seed)),
         subject="reliability over the tasks of sessions",
         methods="session_methods.html",
+    )
+
+
+def _comparison_page(result: ComparisonFamily) -> _PageView:
+    return _PageView(
+        title=of_comparison.title(result),
+        groups=[
+            _GroupView(
+                id=f"group-{number}",
+                name=f"{clean(comparison.name_b)} against {clean(comparison.name_a)}",
+                lede=of_comparison.lede(comparison),
+                policy=of_comparison.policy_line(comparison),
+                cards=of_comparison.cards(comparison),
+                claims=of_comparison.answer_rows(comparison),
+                cautions=[],
+                sections=of_comparison.sections(comparison),
+            )
+            for number, comparison in enumerate(result)
+        ],
+        overview=of_comparison.overview(result),
+        versions=", ".join(_software(result.comparisons[0].seed)),
+        subject="one set of runs against another",
+        overview_title="Overview",
+        methods="comparison_methods.html",
     )
 
 

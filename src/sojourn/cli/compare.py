@@ -1,0 +1,152 @@
+"""``sojourn compare``: two or more sets of runs, task by task where they share tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli._options import (
+    Columns,
+    Format,
+    Outcomes,
+    Quiet,
+    Scorer,
+    Strict,
+    policy,
+    read_corpus,
+)
+from sojourn.cli.assess import Faults, Html, Json, Limits, Seed, check_targets, emit
+
+if TYPE_CHECKING:
+    from sojourn.corpus import TraceCorpus
+
+__all__ = ["command"]
+
+Paths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="A B...", help="Two or more files or folders; or one, with --by to split it."
+    ),
+]
+
+
+def command(
+    paths: Paths,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="FIELD", help="Split one source by this field, as in model."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="What the others are compared with (default: the first)."
+        ),
+    ] = None,
+    match_ids: Annotated[
+        bool,
+        typer.Option("--match-ids", help="Equal ids are the same task, whatever the task set."),
+    ] = False,
+    equivalent: Annotated[
+        float,
+        typer.Option(
+            "--equivalent", help="Differences of the success rate of no matter.", min=0.0001, max=1
+        ),
+    ] = 0.02,
+    format: Format = None,
+    columns: Columns = None,
+    scorer: Scorer = None,
+    outcomes: Outcomes = None,
+    limits: Limits = "censor",
+    faults: Faults = "exclude",
+    html: Html = None,
+    json: Json = None,
+    seed: Seed = 0,
+    resamples: Annotated[int, typer.Option(help="Bootstrap replicates.", min=99)] = 999,
+    ci: Annotated[float, typer.Option("--ci", help="Probability of intervals.")] = 0.95,
+    strict: Strict = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare sets of runs: better, worse, equivalent, or inconclusive; which tasks flipped."""
+    chosen = policy(limits, faults)
+    if not 0 < ci < 1:
+        raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
+    if not 0 < equivalent < 1:
+        raise typer.BadParameter("must lie between 0 and 1", param_hint="--equivalent")
+    check_targets(html, json)
+    if (by is None) == (len(paths) == 1):
+        raise typer.BadParameter(
+            "name two or more sources, or one and the field to split it by (--by model)"
+        )
+
+    def read(source: str) -> TraceCorpus:
+        return read_corpus(
+            [source],
+            format=format,
+            columns=columns,
+            scorer=scorer,
+            outcomes=outcomes,
+            strict=strict,
+            quiet=quiet,
+        )
+
+    arms = _split(read(paths[0]), by) if by is not None else _apart(paths, read)
+    base = next(iter(arms)) if baseline is None else baseline
+    if base not in arms:
+        raise typer.BadParameter(
+            f"no set is called {base!r}; there are {', '.join(arms)}", param_hint="--baseline"
+        )
+    from sojourn.assess import compare_many
+
+    try:
+        result = compare_many(
+            arms,
+            baseline=base,
+            policy=chosen,
+            by_id=match_ids,
+            margin=equivalent,
+            ci_prob=ci,
+            n_resamples=resamples,
+            rng=seed,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    emit(result, html=html, json=json, quiet=quiet)
+
+
+def _split(corpus: TraceCorpus, by: str) -> dict[str, TraceCorpus]:
+    from sojourn.corpus.traces import GROUP_FIELDS
+
+    if by not in GROUP_FIELDS:
+        raise typer.BadParameter(f"{by!r} is none of {', '.join(GROUP_FIELDS)}", param_hint="--by")
+    arms = {str(group): corpus.select(runs) for group, runs in corpus.groups((by,))}
+    if len(arms) < 2:
+        raise typer.BadParameter(
+            f"all runs have the same {by}: {', '.join(arms)}", param_hint="--by"
+        )
+    return _whole(arms, tuple(name for name in ("agent", "model") if name != by))
+
+
+def _apart(paths: list[str], read: Callable[[str], TraceCorpus]) -> dict[str, TraceCorpus]:
+    short = [Path(path).name or path for path in paths]
+    twice = {name for name, count in Counter(short).items() if count > 1}
+    names = [path if name in twice else name for path, name in zip(paths, short, strict=True)]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({place})" for place, name in enumerate(names, 1)]
+    arms = {name: read(path) for name, path in zip(names, paths, strict=True)}
+    return _whole(arms, ("agent", "model"))
+
+
+def _whole(arms: dict[str, TraceCorpus], fields: tuple[str, ...]) -> dict[str, TraceCorpus]:
+    """Refuse a set that mixes agents or models: its runs are no repeats of each other."""
+    for name, corpus in arms.items():
+        groups = corpus.groups(fields)
+        if len(groups) > 1:
+            raise typer.BadParameter(
+                f"{name} holds runs of {len(groups)} agents or models ({groups[0][0]}; "
+                f"{groups[1][0]}; ..); compare them with --by model or --by agent, or split it"
+            )
+    return arms
