@@ -457,9 +457,11 @@ class MixtureFit:
         return np.stack([event_rows(chain) for chain in self.chains])
 
     def _rates(self, within: int | None) -> Floats:
-        if within is None:
-            return np.clip([chain.success_ever for chain in self.chains], 0.0, 1.0)
-        return np.clip([chain.success_within(within)[-1] for chain in self.chains], 0.0, 1.0)
+        rates = [
+            chain.success_ever if within is None else chain.success_within(within)[-1]
+            for chain in self.chains
+        ]
+        return np.asarray(np.clip(rates, 0.0, 1.0), dtype=np.float64)
 
     def _curves(self, horizon: int) -> tuple[Floats, Floats]:
         """Success and failure curves of the classes, shape (n_classes, horizon + 1) each."""
