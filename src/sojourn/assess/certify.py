@@ -29,11 +29,14 @@ from sojourn.sequences import CENSORED, StateSequences
 from sojourn.states.model import StateModel, fit_states
 
 __all__ = [
+    "MAX_RUNS",
+    "MAX_STEPS",
     "MIN_UNITS",
     "Certificate",
     "Check",
     "certify",
     "certify_as_published",
+    "part_of",
     "tested_p",
 ]
 
@@ -194,8 +197,8 @@ def certify(
     """
     draws = generator(rng).spawn(5)
     limit = MAX_STEPS_CUT if np.any(sequences.event == CENSORED) else MAX_STEPS
-    for_bound, notes = _part(sequences, MAX_RUNS, np.inf, "the error bound", draws[0])
-    part, more = _part(for_bound, MAX_RUNS, limit, "the exact test", draws[0])
+    for_bound, notes = part_of(sequences, MAX_RUNS, np.inf, "the error bound", draws[0])
+    part, more = part_of(for_bound, MAX_RUNS, limit, "the exact test", draws[0])
     settings: dict[str, Any] = {
         "n_draws": n_draws,
         "alpha": alpha,
@@ -224,14 +227,14 @@ def certify(
     )
 
 
-def _part(
+def part_of(
     sequences: StateSequences,
     max_runs: int,
     max_steps: float,
     what: str,
     rng: np.random.Generator,
 ) -> tuple[StateSequences, tuple[str, ...]]:
-    """Return the runs to look at: all of them, or those of randomly drawn units."""
+    """Return the runs to look at: all of them, or those of randomly drawn units, and say so."""
     if sequences.n_runs <= max_runs and sequences.states.size <= max_steps:
         return sequences, ()
     order = rng.permutation(np.unique(sequences.unit))

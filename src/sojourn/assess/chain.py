@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,11 @@ import numpy.typing as npt
 
 from sojourn._validation import check_choice
 from sojourn.assess.certify import Certificate, certify, certify_as_published
+from sojourn.assess.climb import Climb, ProcessFindings, climb
 from sojourn.corpus import ResolvedRuns, TraceCorpus
-from sojourn.estimates import Estimate, Interval, Status, Verdict
+from sojourn.estimates import Claim, Estimate, Interval, Status, Verdict
+from sojourn.process.candidates import CANDIDATES, check_candidate
+from sojourn.process.choice import CandidateScore
 from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
 from sojourn.process.intervals import ChainIntervals, chain_intervals
 from sojourn.states.model import StateModel, fit_states, runs_with_steps
@@ -40,6 +43,17 @@ class ChainSettings:
         Corpora drawn by the exact test.
     power : bool
         Whether to find what the test could have seen.
+    process : str or None
+        The process to certify beside the homogeneous chain; None to choose one where the
+        chain's timing is not accepted.
+    quick : bool
+        Look at the homogeneous chain alone.
+    full : bool
+        Repeat the choice of the process in every corpus of its test of fit (minutes).
+    candidates : tuple of str
+        What the choice is made among.
+    n_simulated : int
+        Corpora of the test of fit, and replicates of the bound, of a chosen process.
     """
 
     table: Mapping[str, str] | None = None
@@ -50,8 +64,15 @@ class ChainSettings:
     margin: float = 0.10
     n_draws: int = 999
     power: bool = False
+    process: str | None = None
+    quick: bool = False
+    full: bool = False
+    candidates: tuple[str, ...] = CANDIDATES
+    n_simulated: int = 499
 
     def __post_init__(self) -> None:
+        if self.process is not None:
+            check_candidate(self.process)
         check_choice(self.method, ("exact", "published"), name="method")
         check_choice(self.mode, ("auto", "names", "clusters"), name="mode")
         check_choice(self.smoothing, ("shrinkage", "published", "none"), name="smoothing")
@@ -110,6 +131,8 @@ class ChainFindings:
         Where runs go and where they end.
     n_left_out : int
         Runs whose steps were not logged.
+    climb : Climb or None
+        What was looked at beyond the homogeneous chain; None where nothing was.
     """
 
     states: StateModel
@@ -118,11 +141,69 @@ class ChainFindings:
     certificate: Certificate
     rows: tuple[StateRow, ...] = field(repr=False)
     n_left_out: int
+    climb: Climb | None = None
 
     @property
     def timing(self) -> Verdict:
-        """Verdict on the chain's curves."""
+        """Verdict on the homogeneous chain's curves."""
         return self.certificate.claim("timing").verdict
+
+    @property
+    def richer(self) -> ProcessFindings | None:
+        """The process that was chosen, or named, instead of the homogeneous chain."""
+        return None if self.climb is None else self.climb.found
+
+    @property
+    def chosen(self) -> str:
+        """Name of the process that the claims are about."""
+        return self.fit.name if self.richer is None else self.richer.name
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Return ``order`` and ``timing`` of the chosen process, its name before the reasons."""
+        if self.richer is not None:
+            return self.richer.claims
+        return tuple(
+            replace(
+                claim, reasons=(f"{self.fit.name} chain: {claim.reasons[0]}", *claim.reasons[1:])
+            )
+            if claim.reasons
+            else claim
+            for claim in self.certificate.claims
+        )
+
+    @property
+    def candidates(self) -> tuple[CandidateScore, ...]:
+        """Return the table of candidates; without a choice, what was fitted."""
+        looked = self.climb
+        if looked is not None and looked.choice is not None:
+            rows = looked.choice.scores
+        else:
+            fits = (self.fit, *(() if self.richer is None else (self.richer.process,)))
+            rows = tuple(
+                CandidateScore(
+                    name=fit.name,
+                    log_score=None,
+                    difference=None,
+                    se_difference=None,
+                    n_parameters=fit.n_parameters,
+                )
+                for fit in fits
+            )
+        return tuple(replace(row, chosen=row.name == self.chosen) for row in rows)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the timing of the chosen process is accepted, by the exact method."""
+        if self.richer is not None:
+            return self.richer.accepted
+        return self.certificate.method == "exact" and self.timing is Verdict.ACCEPTED
+
+    def process_within(self, d: int, outcome: str) -> Estimate:
+        """Return the chosen process's P(outcome within d steps), as far as its claims let it."""
+        if self.richer is not None:
+            return self.richer.within_steps(d, outcome)
+        return self.within(d, outcome)
 
     def within(self, d: int, outcome: str) -> Estimate:
         """Return the chain's own P(outcome within d steps), as far as the certificate lets it.
@@ -180,17 +261,21 @@ class ChainFindings:
 
     def process_dict(self) -> dict[str, Any]:
         """Return the process in the form of the JSON contract, the chain and its intervals too."""
+        choice = None if self.climb is None else self.climb.choice
+        richer = self.richer
         return {
-            "chosen": self.fit.name,
-            "candidates": [
-                {
-                    "name": self.fit.name,
-                    "log_score": None,
-                    "difference": None,
-                    "se_difference": None,
-                    "n_parameters": self.fit.n_parameters,
-                }
-            ],
+            "chosen": self.chosen,
+            "candidates": [row.to_dict() for row in self.candidates],
+            "choice": None
+            if choice is None
+            else {
+                "best": choice.best,
+                "n_folds": choice.n_folds,
+                "n_units": choice.n_units,
+                "n_runs": choice.n_runs,
+            },
+            "notes": [] if self.climb is None else list(self.climb.notes),
+            "certificate": None if richer is None else richer.to_dict(),
             "chain": self.fit.to_dict(),
             # A figure of a chain whose timing is rejected is not for scripts to pick up.
             "intervals": None if self.timing is Verdict.REJECTED else self.intervals.to_dict(),
@@ -217,9 +302,13 @@ def assess_chain(
     settings: ChainSettings,
     ci_prob: float = 0.95,
     n_resamples: int = 1999,
+    icc: float | None = None,
     rng: np.random.Generator,
 ) -> ChainFindings | None:
     """Fit the homogeneous chain to the runs whose steps are logged, and certify it.
+
+    Where its timing is not accepted a richer process is looked for, unless the settings forbid.
+    `icc` is the intraclass correlation of success within tasks.
 
     Returns
     -------
@@ -229,7 +318,7 @@ def assess_chain(
     kept = runs_with_steps(corpus, resolved)
     if not np.diff(corpus.offsets)[resolved.index].any():
         return None
-    for_intervals, for_certificate = rng.spawn(2)
+    for_intervals, for_certificate, for_climb = rng.spawn(3)
     states = fit_states(corpus, runs=resolved, table=settings.table, mode=settings.mode)
     sequences = states.transform(corpus, resolved)
     fit = fit_homogeneous(sequences, smoothing=settings.smoothing)
@@ -255,6 +344,23 @@ def assess_chain(
         certificate = certify_as_published(
             corpus, resolved, table=settings.table, alpha=settings.alpha, rng=for_certificate
         )
+    looked = None
+    if _climbs(settings, fit, certificate):
+        looked = climb(
+            sequences,
+            name=settings.process,
+            candidates=settings.candidates,
+            alpha=settings.alpha,
+            margin=settings.margin,
+            n_draws=settings.n_simulated,
+            n_exchanges=settings.n_draws,
+            icc=icc,
+            approximate=not states.order_free,
+            full=settings.full,
+            chain_rejected=certificate.claim("timing").verdict is Verdict.REJECTED,
+            ci_prob=ci_prob,
+            rng=for_climb,
+        )
     return ChainFindings(
         states=states,
         fit=fit,
@@ -262,7 +368,17 @@ def assess_chain(
         certificate=certificate,
         rows=_state_rows(fit, sequences.states),
         n_left_out=int((~kept).sum()),
+        climb=looked,
     )
+
+
+def _climbs(settings: ChainSettings, fit: HomogeneousFit, certificate: Certificate) -> bool:
+    """Tell whether to look beyond the homogeneous chain."""
+    if settings.process is not None:
+        return settings.process != fit.name
+    if settings.quick or certificate.method != "exact" or fit.horizon <= 1:
+        return False
+    return certificate.claim("timing").verdict is not Verdict.ACCEPTED
 
 
 def _affordable_draws(fit: HomogeneousFit, wanted: int) -> int:

@@ -1,8 +1,8 @@
 """Curves and times of a result in the form of the JSON contract: the best supported figure first.
 
-A row's own figure is the chain's where its timing is accepted, else the non-parametric one; both
-stand beside it under their names. Beyond the longest run only the chain can say anything, and what
-it says there is extrapolation.
+A row's own figure is the chosen process's where its timing is accepted, else the non-parametric
+one; both stand beside it, and the homogeneous chain's too. Beyond the longest run only a process
+can say anything, and what it says there is extrapolation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def best_within(d: int, outcome: str, curves: Incidence, chain: ChainFindings | 
     observed = curves.point(d, outcome=outcome)
     if chain is None:
         return observed
-    fitted = chain.within(d, outcome)
+    fitted = chain.process_within(d, outcome)
     if fitted.status is Status.SUPPORTED or observed.value is None:
         return fitted
     return observed
@@ -36,7 +36,7 @@ def reported_steps(curves: Incidence, chain: ChainFindings | None) -> list[int]:
     """Return the steps that are reported: all up to the longest run, thinned, and two beyond it."""
     stride = max(1, -(-curves.horizon // _MAX_POINTS))
     steps = sorted({*range(0, curves.horizon + 1, stride), curves.horizon})
-    if chain is None or chain.within(curves.horizon, "success").value is None:
+    if chain is None or chain.process_within(curves.horizon, "success").value is None:
         return steps
     return [*steps, *sorted({-(-3 * curves.horizon // 2), 2 * curves.horizon} - set(steps))]
 
@@ -57,6 +57,7 @@ def curve_dicts(curves: Incidence | None, chain: ChainFindings | None) -> dict[s
         return {
             "success_within": [],
             "failure_within": [],
+            "limit_check": None,
             "success_ever": ever.to_dict(),
             "steps_to_finish": {
                 "restricted_mean": missing,
@@ -68,6 +69,7 @@ def curve_dicts(curves: Incidence | None, chain: ChainFindings | None) -> dict[s
     return {
         "success_within": _points(curves, chain, "success"),
         "failure_within": _points(curves, chain, "failure"),
+        "limit_check": None if curves.limit_check is None else curves.limit_check.to_dict(),
         "success_ever": ever.to_dict(),
         "steps_to_finish": {
             "restricted_mean": curves.restricted_mean.to_dict(),
@@ -78,13 +80,23 @@ def curve_dicts(curves: Incidence | None, chain: ChainFindings | None) -> dict[s
     }
 
 
+def _bracket(d: int, outcome: str, curves: Incidence) -> list[float] | None:
+    """Return the share of successes within d steps if cut runs fare worst, and best."""
+    if outcome != "success" or d > curves.horizon:
+        return None
+    low, high = curves.worst_best
+    return [float(low[d]), float(high[d])]
+
+
 def _points(curves: Incidence, chain: ChainFindings | None, outcome: str) -> list[dict[str, Any]]:
     return [
         {
             "d": d,
             **best_within(d, outcome, curves, chain).to_dict(),
             "nonparametric": curves.point(d, outcome=outcome).to_dict(),
+            "process": None if chain is None else chain.process_within(d, outcome).to_dict(),
             "chain": None if chain is None else chain.within(d, outcome).to_dict(),
+            "worst_best": _bracket(d, outcome, curves),
             "extrapolated": d > curves.horizon,
         }
         for d in reported_steps(curves, chain)

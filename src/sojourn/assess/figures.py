@@ -143,8 +143,13 @@ def _bars(
 
 
 def _bound(result: TraceAssessment) -> MisspecificationBound | None:
-    bound = None if result.chain is None else result.chain.certificate.bound
+    bound = None if result.chain is None else _bound_of(result.chain)
     return None if bound is None or bound.success_curve is None else bound
+
+
+def _bound_of(chain: ChainFindings) -> MisspecificationBound | None:
+    """Return the bound of the chosen process."""
+    return chain.certificate.bound if chain.richer is None else chain.richer.bound
 
 
 def _test(result: TraceAssessment) -> ExactTest | None:
@@ -176,7 +181,7 @@ def _draw_test(result: TraceAssessment) -> Axes:
 
 
 def _draw_chain(chain: ChainFindings, figure: str, ax: Axes) -> Axes:
-    bound = chain.certificate.bound
+    bound = _bound_of(chain)
     if figure == "fit" and bound is not None:
         success, failure = bound.success_curve, bound.failure_curve
         if success is None or failure is None or bound.success is None or bound.failure is None:

@@ -21,6 +21,7 @@ from sojourn.corpus import Group, Policy
 from sojourn.estimates import Claim, Estimate, number
 
 if TYPE_CHECKING:
+    from sojourn.assess.certify import Check
     from sojourn.assess.chain import ChainFindings
     from sojourn.process.incidence import Incidence
 
@@ -251,12 +252,23 @@ class TraceAssessment:
             "method": None if certificate is None else certificate.method,
             "alpha": None if certificate is None else certificate.alpha,
             "margin": None if certificate is None else certificate.margin,
-            "claims": [claim.to_dict() for claim in self.claims],
-            "checks": []
-            if certificate is None
-            else [check.to_dict() for check in certificate.checks],
+            "claims": [
+                {**claim.to_dict(), "process": self._process_of(claim)} for claim in self.claims
+            ],
+            "checks": [check.to_dict() for check in self._checks()],
             "evidence": None if certificate is None else certificate.evidence(),
         }
+
+    def _process_of(self, claim: Claim) -> str | None:
+        """Return the process that a claim is about; None where it needs none."""
+        about = self.chain is not None and claim.claim in ("order", "timing", "forecast")
+        return self.chain.chosen if about and self.chain is not None else None
+
+    def _checks(self) -> tuple[Check, ...]:
+        if self.chain is None:
+            return ()
+        richer = self.chain.richer
+        return (*self.chain.certificate.checks, *(() if richer is None else richer.checks))
 
     def _estimates(self) -> dict[str, Any]:
         return {

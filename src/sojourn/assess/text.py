@@ -8,18 +8,21 @@ import numpy as np
 
 import sojourn
 from sojourn.assess.certify import tested_p
+from sojourn.assess.process_text import process_lines
 from sojourn.estimates import Estimate, Status
 from sojourn.tables import clean, indent, n_of, p_text, text_table, wrapped
 from sojourn.tables.steps import round_steps
 
 if TYPE_CHECKING:
     from sojourn.assess.results import GroupedAssessment, PassRow, TraceAssessment
+    from sojourn.process._incidence_limits import LimitCheck
     from sojourn.process.incidence import Incidence
 
-__all__ = ["describe", "describe_groups", "estimate_text"]
+__all__ = ["describe", "describe_groups", "estimate_text", "limit_words"]
 
 _N_CURVE_ROWS = 12
 _MAX_SKIPPED = 10
+_LEVEL = 0.05
 
 
 def describe_groups(result: GroupedAssessment) -> str:
@@ -108,14 +111,10 @@ def _heading(result: TraceAssessment) -> list[str]:
     ]
 
 
-# What is shown for a verdict: that nothing is claimed beyond the data is no failure of anything.
-_SHOWN = {"horizon": {"rejected": "not claimed"}}
-
-
 def _claims(result: TraceAssessment) -> list[str]:
     lines = []
     for claim in result.claims:
-        verdict = _SHOWN.get(claim.claim, {}).get(str(claim.verdict), str(claim.verdict))
+        verdict = str(claim.verdict)
         first, *more = claim.reasons or ("",)
         lines.append(f"{claim.claim:<16} {verdict:<13} {first}")
         lines += [f"{'':<16} {'':<13} {reason}" for reason in more]
@@ -236,8 +235,9 @@ def _curves(result: TraceAssessment) -> list[str]:
     ]
     header = ("d", "success within d", "failure within d", "still going", "tasks at risk")
     lines = text_table(header, rows, left=0)
+    lines += _beside(result, curves)
     times = [
-        ("mean steps to finish", estimate_text(curves.restricted_mean, 1)),
+        (f"mean steps up to step {curves.horizon}", estimate_text(curves.restricted_mean, 1)),
         ("median", estimate_text(curves.median, 0)),
         ("90 % have finished by", estimate_text(curves.p90, 0)),
         ("median given success", estimate_text(curves.given_success.median, 0)),
@@ -255,6 +255,43 @@ def _curves(result: TraceAssessment) -> list[str]:
         f"{support}; nothing is known beyond the longest run ({n_of(curves.horizon, 'step')})"
     )
     return lines
+
+
+def _beside(result: TraceAssessment, curves: Incidence) -> list[str]:
+    """Return the process's curves, the worst and best case of cut runs, the check of limits."""
+    header, columns = ["d"], []
+    steps = _curve_steps(curves)
+    chain = result.chain
+    if chain is not None and chain.accepted:
+        for outcome in ("success", "failure"):
+            header.append(f"{outcome} ({chain.chosen})")
+            columns.append([estimate_text(chain.process_within(d, outcome)) for d in steps])
+    low, high = curves.worst_best
+    if np.any(high > low):
+        header.append("success, cut runs worst to best")
+        columns.append([f"{low[d]:.3f} to {high[d]:.3f}" for d in steps])
+    lines = []
+    if columns:
+        lines = text_table(header, list(zip(steps, *columns, strict=True)), left=0)
+    check = curves.limit_check
+    if check is not None:
+        lines.append(limit_words(check))
+    return lines
+
+
+def limit_words(check: LimitCheck) -> str:
+    """Say whether runs under high limits end at another rate than runs under low ones."""
+    ratios = [
+        f"{name} {ratio:.2f} times as often"
+        for name, ratio in (("succeed", check.success_ratio), ("fail", check.failure_ratio))
+        if ratio is not None
+    ]
+    told = "limits go with difficulty" if check.p_value < _LEVEL else "no evidence that limits tell"
+    return (
+        f"limits: up to step {check.up_to} the {check.n_high} runs with higher ones "
+        f"{' and '.join(ratios) or 'end'} as expected of the others ({check.n_low}); "
+        f"permutation p {p_text(check.p_value)}: {told}"
+    )
 
 
 def _curve_steps(curves: Incidence) -> list[int]:
@@ -289,8 +326,9 @@ def _chain(result: TraceAssessment) -> list[str]:
     bound = certificate.bound
     if bound is not None and bound.success is not None and bound.failure is not None:
         lines.append(
-            f"the chain's curves are off by {bound.success.lower:.3f} to {bound.success.upper:.3f} "
-            f"(success), {bound.failure.lower:.3f} to {bound.failure.upper:.3f} (failure); "
+            "the homogeneous chain's curves are off by "
+            f"{bound.success.lower:.3f} to {bound.success.upper:.3f} (success), "
+            f"{bound.failure.lower:.3f} to {bound.failure.upper:.3f} (failure); "
             f"margin {bound.margin:.2f}"
         )
     rule = certificate.published
@@ -305,7 +343,7 @@ def _chain(result: TraceAssessment) -> list[str]:
         lines.append(f"smallest departures that the pooled test finds with power {seen.power:.0%}:")
         lines += text_table(("", "order", "timing"), rows) if rows else list(seen.reasons)
     lines.append(f"P(success ever): {_or_reason(chain.success_ever())}")
-    return [*lines, *certificate.notes]
+    return [*lines, *certificate.notes, *process_lines(chain)]
 
 
 def _effect(value: float | None) -> str:

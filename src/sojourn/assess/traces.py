@@ -14,9 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from sojourn._validation import check_fraction, check_positive_int
-from sojourn.assess.cautions import Caution
 from sojourn.assess.certify import MIN_UNITS
-from sojourn.assess.chain import DEFAULT_CHAIN, ChainFindings, ChainSettings, assess_chain
+from sojourn.assess.chain import DEFAULT_CHAIN, ChainSettings, assess_chain
 from sojourn.assess.results import (
     GroupedAssessment,
     Heterogeneity,
@@ -25,7 +24,8 @@ from sojourn.assess.results import (
     Rates,
     TraceAssessment,
 )
-from sojourn.assess.summary import CorpusSummary, summarise
+from sojourn.assess.summary import summarise
+from sojourn.assess.trace_claims import trace_cautions, trace_claims
 from sojourn.attempts import (
     AttemptBounds,
     TaskCounts,
@@ -44,7 +44,7 @@ from sojourn.attempts.beta_binomial import count_law
 from sojourn.corpus import Group, Policy, ResolvedRuns, TraceCorpus, resolve
 from sojourn.corpus.traces import DEFAULT_GROUPING, LIMIT_KINDS
 from sojourn.errors import NothingUsableError
-from sojourn.estimates import Claim, Estimate, Status, Verdict
+from sojourn.estimates import Estimate, Status
 from sojourn.process.incidence import Incidence, fit_incidence
 from sojourn.records import LimitKind
 from sojourn.sequences import CENSORED
@@ -56,8 +56,6 @@ _MAX_K = 8
 _MAX_NAMED = 3
 # Limits that cut at a step which does not depend on what a run did.
 _STEP_LIMITS = [LIMIT_KINDS.index(kind) for kind in (LimitKind.STEPS, LimitKind.TURNS)]
-# Share of tasks that may have fewer attempts than the others before pass^k rests on which.
-_MAX_UNEQUAL = 0.05
 _CHECK_LEVEL = 0.05
 
 
@@ -191,6 +189,7 @@ def _assess(
         _doubted(row, doubt) for row in _pass_rows(counts, ci_prob, n_resamples, for_attempts)
     )
     curves = _curves(corpus, resolved, ci_prob, n_resamples, for_curves)
+    heterogeneity = _heterogeneity(counts, ci_prob, n_resamples, for_tests)
     found = None
     if chain is not None:
         found = assess_chain(
@@ -199,18 +198,19 @@ def _assess(
             settings=chain,
             ci_prob=ci_prob,
             n_resamples=n_resamples,
+            icc=heterogeneity.icc.value,
             rng=for_chain,
         )
     return TraceAssessment(
         group=group,
-        claims=tuple(_claims(resolved, counts, attempts, curves, found, mixed=mixed)),
+        claims=tuple(trace_claims(resolved, counts, attempts, curves, found, mixed=mixed)),
         rates=_rates(corpus, resolved, counts, ci_prob),
         attempts=attempts,
-        heterogeneity=_heterogeneity(counts, ci_prob, n_resamples, for_tests),
+        heterogeneity=heterogeneity,
         curves=curves,
         chain=found,
         corpus=summary,
-        cautions=tuple(_cautions(resolved, counts, summary, curves, mixed=mixed)),
+        cautions=tuple(trace_cautions(resolved, counts, summary, curves, mixed=mixed)),
         policy=policy,
         seed=seed,
         n_resamples=n_resamples,
@@ -469,121 +469,3 @@ def _supported_to(curves: Incidence, step: int) -> Incidence:
         support_reason=f"after step {step} a limit that is not one of steps cut runs; the curves "
         "hold only if it had nothing to do with how they were going",
     )
-
-
-def _claims(
-    resolved: ResolvedRuns,
-    counts: TaskCounts,
-    attempts: Sequence[PassRow],
-    curves: Incidence | None,
-    chain: ChainFindings | None,
-    *,
-    mixed: bool,
-) -> Iterator[Claim]:
-    n_units = counts.n_units
-    more = f"run at least {MIN_UNITS} tasks (there are {n_units})" if n_units < MIN_UNITS else None
-    yield Claim(
-        claim="rate",
-        verdict=Verdict.INCONCLUSIVE if more else Verdict.ACCEPTED,
-        reasons=("counted",)
-        if more is None
-        else (f"only {n_units} tasks or clusters to resample",),
-        next=more,
-    )
-    within = [row.k for row in attempts if not row.is_beyond]
-    single = within[-1] == 1
-    unequal = float(np.mean(counts.attempts < counts.modal_attempts)) > _MAX_UNEQUAL
-    unequal |= counts.max_attempts > counts.modal_attempts
-    if single:
-        why = "one attempt per task: nothing is repeated"
-    elif unequal:
-        why = (
-            "tasks differ in their number of attempts: pass^k rests on those with k, and is biased "
-            "if tries stopped at a success"
-        )
-    elif mixed:
-        why = "attempts of different agents, models or limits are no repeats"
-    else:
-        why = f"unbiased for k = 1 .. {within[-1]}, attempts drawn without replacement"
-    yield Claim(
-        claim="attempts",
-        verdict=Verdict.INCONCLUSIVE if more or single or mixed or unequal else Verdict.ACCEPTED,
-        reasons=(why,),
-        next="repeat each task: 4 attempts or more"
-        if single
-        else "give every task the same number of attempts"
-        if unequal
-        else "assess each agent, model and limit on its own"
-        if mixed
-        else more,
-    )
-    yield Claim(
-        claim="attempts_beyond",
-        verdict=Verdict.INCONCLUSIVE,
-        reasons=(f"k > {within[-1]} was not observed: model-free bounds and a model beside them",),
-        next=f"run k attempts per task to know pass^k for k > {within[-1]}",
-    )
-    if chain is not None:
-        yield from chain.certificate.claims
-    if curves is not None:
-        yield Claim(
-            claim="horizon",
-            verdict=Verdict.REJECTED,
-            reasons=(f"no run is longer than {curves.horizon} steps",),
-            next="raise the step limit to learn what longer runs would give"
-            if resolved.n_cut
-            else None,
-        )
-
-
-def _cautions(
-    resolved: ResolvedRuns,
-    counts: TaskCounts,
-    summary: CorpusSummary,
-    curves: Incidence | None,
-    *,
-    mixed: bool,
-) -> Iterator[Caution]:
-    n_units = counts.n_units
-    if counts.max_attempts == 1:
-        yield Caution("SJ101", f"each of {counts.n_tasks} tasks was tried once")
-    if n_units == 1:
-        yield Caution("SJ112", "all runs belong to one task or cluster")
-    elif n_units < MIN_UNITS:
-        yield Caution("SJ102", f"{n_units} tasks or clusters; {MIN_UNITS} are needed to certify")
-    if counts.attempts.min() != counts.max_attempts:
-        low, high = int(counts.attempts.min()), counts.max_attempts
-        yield Caution("SJ103", f"tasks have {low} to {high} counted attempts")
-    if summary.identical_attempts:
-        yield Caution(
-            "SJ104",
-            f"{summary.identical_attempts} runs repeat an earlier attempt at their task byte for "
-            "byte; if they are cached, they are no attempts",
-        )
-    if summary.n_skipped:
-        yield Caution(
-            "SJ105", f"{summary.n_skipped} runs, lines or files were skipped while reading"
-        )
-    if resolved.n_excluded:
-        reasons = ", ".join(f"{n} {reason}" for reason, n in resolved.excluded)
-        yield Caution("SJ106", f"excluded: {reasons}")
-    if resolved.n_cut:
-        yield Caution(
-            "SJ107",
-            f"{resolved.n_cut} of {resolved.n_runs} runs were cut by a limit: R(d) holds for the "
-            "budget that was run, an agent told of another one may act differently",
-        )
-    limits = np.unique(resolved.step_limit)
-    if limits.size > 1:
-        yield Caution("SJ108", f"{limits.size} different step limits")
-    if mixed:
-        yield Caution("SJ113", "what is pooled here was run by different agents, models or limits")
-    n_unknown = int((resolved.duration < 0).sum())
-    if curves is None:
-        yield Caution("SJ110", "the logs give no number of steps")
-    elif n_unknown:
-        yield Caution("SJ109", f"{n_unknown} runs without their number of steps")
-    if counts.rate in (0.0, 1.0):
-        yield Caution(
-            "SJ111", f"all {counts.n_runs} runs {'succeeded' if counts.rate else 'failed'}"
-        )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sojourn.assess import ComparisonFamily, GroupedAssessment, GroupedSessionAssessment
     from sojourn.assess.chain import ChainSettings
 
-__all__ = ["check_targets", "command", "emit"]
+__all__ = ["check_targets", "command", "emit", "grouping"]
 
 Html = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write the page, one file.")
@@ -192,7 +192,7 @@ def command(
     with Progress(quiet=quiet) as progress:
         result = assess_groups(
             corpus,
-            by=_grouping(by, pool=pool),
+            by=grouping(by, pool=pool),
             policy=chosen,
             ci_prob=ci,
             n_resamples=resamples,
@@ -235,7 +235,8 @@ def _require_certificate(result: GroupedAssessment) -> None:
         raise typer.Exit(6)
 
 
-def _grouping(by: list[str] | None, *, pool: bool) -> tuple[str, ...]:
+def grouping(by: list[str] | None, *, pool: bool) -> tuple[str, ...]:
+    """Return the fields that name a group; typer.BadParameter if one is unknown."""
     from sojourn.corpus.traces import DEFAULT_GROUPING, GROUP_FIELDS
 
     if pool and by:

@@ -89,6 +89,8 @@ class ProcessChoice:
     ----------
     chosen : str
         The simplest candidate within one standard error of the best.
+    near : tuple of str
+        All candidates within one standard error of the best, the simplest first.
     best : str
         The candidate with the best score.
     scores : tuple of CandidateScore
@@ -102,6 +104,7 @@ class ProcessChoice:
     """
 
     chosen: str
+    near: tuple[str, ...]
     best: str
     scores: tuple[CandidateScore, ...]
     process: BootstrappedProcess = field(repr=False)
@@ -132,6 +135,7 @@ class ProcessChoice:
         """Return the table as plain values."""
         return {
             "chosen": self.chosen,
+            "near": list(self.near),
             "best": self.best,
             "candidates": [row.to_dict() for row in self.scores],
             "n_folds": self.n_folds,
@@ -195,11 +199,15 @@ def choose_process(
         raise ValueError(f"no candidate could be fitted: {fitted[names[0]].reason}")
     best = max(able, key=lambda name: float(fitted[name].score.mean()))
     rows = {name: _compared(name, fitted[name], fitted[best], units) for name in fitted}
-    near = [name for name in able if _within_one_se(rows[name])]
-    chosen = min(near, key=lambda name: (rows[name].n_parameters, place_of(name)))
+    near = sorted(
+        (name for name in able if _within_one_se(rows[name])),
+        key=lambda name: (rows[name].n_parameters or 0, place_of(name)),
+    )
+    chosen = near[0]
     fits = {name: fitted[name].whole for name in able}
     return ProcessChoice(
         chosen=chosen,
+        near=tuple(near),
         best=best,
         scores=tuple(
             _row(rows[name], chosen=name == chosen, baseline=name == BASELINE) for name in rows

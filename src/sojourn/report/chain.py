@@ -12,6 +12,7 @@ from sojourn.assess.figures import STATISTICS
 from sojourn.estimates import Estimate, Status, Verdict
 from sojourn.process._exact_result import ExactTest
 from sojourn.report.parts import Figure, Rows, Section, estimate_cell, only
+from sojourn.report.process import process_notes, process_paragraphs, process_tables
 from sojourn.tables import clean, p_text
 
 __all__ = ["chain_sections"]
@@ -41,10 +42,11 @@ def _fit_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section:
         paragraphs=[
             f"{chain.states.n_states} states from {chain.states.mode}: {names}.",
             _ever(chain.success_ever()),
+            *process_paragraphs(chain),
         ],
         figures=[*only(figures, "fit"), *only(figures, "test")],
-        tables=list(_evidence_tables(certificate)),
-        notes=[*certificate.notes, *_conditions(certificate)],
+        tables=[*process_tables(chain), *_evidence_tables(certificate)],
+        notes=[*certificate.notes, *_conditions(certificate), *process_notes(chain)],
     )
 
 
@@ -78,8 +80,8 @@ def _evidence_tables(certificate: Certificate) -> Iterator[Rows]:
     bound = certificate.bound
     if bound is not None and bound.success is not None and bound.failure is not None:
         yield Rows(
-            caption=f"Error of the chain's curves, margin {bound.margin:.2f}: with 95 % confidence "
-            "the largest error lies over the lower and under the upper bound.",
+            caption=f"Error of the homogeneous chain's curves, margin {bound.margin:.2f}: with "
+            "95 % confidence the largest error lies over the lower and under the upper bound.",
             header=("curve", "at least", "at most"),
             rows=[
                 # Rounded outwards: a printed bound still holds.

@@ -27,9 +27,9 @@ _CAPTIONS = {
     "would claim.",
     "tasks": "How many tasks had 0, 1, ... successes, beside the fitted law and the law if all "
     "tasks were alike.",
-    "fit": "Observed curves (broad) and the chain's (dashed) with simultaneous bands; the chain is "
-    "off by less than the stated bound with 95 % confidence. Timing is accepted if both bounds "
-    "are under the margin.",
+    "fit": "Observed curves (broad) and those of the {process} (dashed) with simultaneous bands; "
+    "it is off by less than the stated bound with 95 % confidence. Timing is accepted if both "
+    "bounds are under the margin.",
     "test": "What the statistics of the exact test look like if runs are a first-order chain "
     "(grey), and what was observed (line).",
     "chain": "The fitted chain: circles by expected visits, arrows by the flow along them (under "
@@ -45,7 +45,7 @@ def page_figures(result: TraceAssessment) -> dict[str, Figure]:
     drawn = {}
     test = shown_test(result)
     for name in available_figures(result):
-        caption = _CAPTIONS[name]
+        caption = _CAPTIONS[name].format(process=_process_name(result))
         if name == "test":
             if test is None:
                 continue
@@ -59,6 +59,12 @@ def page_figures(result: TraceAssessment) -> dict[str, Figure]:
             svg = to_svg(axes, description=caption)
         drawn[name] = Figure(svg=Markup(svg), caption=caption)
     return drawn
+
+
+def _process_name(result: TraceAssessment) -> str:
+    if result.chain is None or result.chain.richer is None:
+        return "homogeneous chain"
+    return f"{result.chain.chosen} process"
 
 
 def _worth(result: TraceAssessment, name: str) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sojourn.assess import TraceAssessment
 from sojourn.assess.results import PassRow
+from sojourn.assess.text import limit_words
 from sojourn.estimates import Claim, Estimate, Status
 from sojourn.report.chain import chain_sections
 from sojourn.report.figures import page_figures
@@ -17,6 +18,7 @@ from sojourn.report.parts import Cell, Figure, Rows, Section, estimate_cell, onl
 from sojourn.tables import clean, round_steps
 
 if TYPE_CHECKING:
+    from sojourn.process._incidence_limits import LimitCheck
     from sojourn.process.incidence import Incidence
 
 __all__ = ["Card", "cards", "claim_rows", "clean_deep", "overview_rows", "sections"]
@@ -26,8 +28,8 @@ _CLAIMS = {
     "rate": "success rate",
     "attempts": "k attempts at the same task",
     "attempts_beyond": "more attempts than were made",
-    "order": "one step of memory is enough",
-    "timing": "the chain's curves are right within the margin",
+    "order": "the process remembers enough",
+    "timing": "the process's curves are right within the margin",
     "horizon": "beyond the longest run",
 }
 _MAX_SKIPPED_ROWS = 50
@@ -105,9 +107,9 @@ def claim_rows(result: TraceAssessment) -> Rows:
 
 
 def _verdict(claim: Claim) -> Cell:
-    # Nobody claims what lies beyond the longest run: that is no test that failed.
+    # Nobody claims what lies beyond the longest run: nothing was tested there.
     if claim.claim == "horizon":
-        return Cell(text="not claimed", mark="unclaimed")
+        return Cell(text=str(claim.verdict), mark="unclaimed")
     return Cell(text=str(claim.verdict), mark=str(claim.verdict))
 
 
@@ -319,9 +321,42 @@ def _curve_section(result: TraceAssessment, figures: dict[str, Figure]) -> Secti
     return Section(
         question=question,
         figures=only(figures, "success_within"),
-        tables=[points, times],
-        notes=notes,
+        tables=[points, *_beside(result, curves), times],
+        notes=notes if curves.limit_check is None else [*notes, _limit_note(curves.limit_check)],
     )
+
+
+def _limit_note(check: LimitCheck) -> str:
+    words = limit_words(check)
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _beside(result: TraceAssessment, curves: Incidence) -> list[Rows]:
+    """Return the chosen process's curves and the worst and best case of cut runs, as one table."""
+    chain = result.chain
+    process = chain is not None and chain.accepted
+    low, high = curves.worst_best
+    doubtful = bool(np.any(high > low))
+    if not process and not doubtful:
+        return []
+    steps = [int(str(row[0])) for row in _curve_rows(curves)]
+    name = "" if chain is None else clean(chain.chosen)
+    caption, header = [], ["d"]
+    if process:
+        caption.append(f"Curves of the {name} process, whose timing is accepted.")
+        header += [f"success ({name})", f"failure ({name})"]
+    if doubtful:
+        caption.append("Success if cut runs never succeed, and if they do right after the cut.")
+        header.append("worst to best")
+    rows: list[tuple[object, ...]] = []
+    for d in steps:
+        row: list[object] = [d]
+        if process and chain is not None:
+            row += [estimate_cell(chain.process_within(d, o)) for o in ("success", "failure")]
+        if doubtful:
+            row.append(f"{low[d]:.3f} to {high[d]:.3f}")
+        rows.append(tuple(row))
+    return [Rows(caption=" ".join(caption), header=tuple(header), rows=rows, left=0)]
 
 
 def _curve_rows(curves: Incidence) -> list[tuple[object, ...]]:

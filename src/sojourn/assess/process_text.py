@@ -1,0 +1,92 @@
+"""The choice of a process and its certificate, as lines of text."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from sojourn.tables import p_text, text_table
+
+if TYPE_CHECKING:
+    from sojourn.assess.chain import ChainFindings
+    from sojourn.assess.climb import ProcessFindings
+    from sojourn.process.choice import CandidateScore
+
+__all__ = ["candidate_cells", "choice_caption", "evidence_rows", "process_lines", "shown_bounds"]
+
+
+def process_lines(chain: ChainFindings) -> list[str]:
+    """Return what was looked at beyond the homogeneous chain, and what may be believed of it."""
+    looked = chain.climb
+    if looked is None:
+        return []
+    lines = []
+    if looked.choice is not None:
+        header = ("process", "score a task", "less than the best", "parameters")
+        rows = [candidate_cells(row) for row in chain.candidates]
+        lines += [f"candidates, {choice_caption(chain)}:", *text_table(header, rows)]
+        lines += [f"{row.name}: {note}" for row in looked.choice.scores for note in row.notes]
+    if looked.found is not None:
+        found = looked.found
+        lines.append(f"the {found.name} process, tested on the same runs, refitted each time:")
+        lines += text_table(("", ""), evidence_rows(found), left=2)
+        lines += found.fit_test.reasons
+        lines += found.notes
+    return [*lines, *looked.notes]
+
+
+def choice_caption(chain: ChainFindings) -> str:
+    """Say how the candidates were compared, and which one was taken."""
+    choice = None if chain.climb is None else chain.climb.choice
+    if choice is None:
+        return "none compared"
+    rule = "the simplest within one standard error of the best"
+    if chain.chosen != choice.chosen:
+        rule += " whose timing is accepted"
+    return (
+        f"{choice.n_folds} folds over {choice.n_units} tasks or clusters, how well the ends of "
+        f"held-out runs are foretold (* {chain.chosen}, {rule})"
+    )
+
+
+def candidate_cells(row: CandidateScore) -> tuple[str, ...]:
+    """Return one row of the table of candidates."""
+    name = ("* " if row.chosen else "  ") + row.name
+    if row.log_score is None or row.difference is None:
+        return (name, "-", "not fitted", "-")
+    less = f"{-row.difference:.3f}"
+    if row.se_difference:
+        less += f" +- {row.se_difference:.3f}"
+    return (name, f"{row.log_score:.3f}", less, str(row.n_parameters))
+
+
+def evidence_rows(found: ProcessFindings) -> list[tuple[str, str]]:
+    """Return what was tested of the chosen process and what came out."""
+    test, pooled, within = found.fit_test, found.pooled, found.within
+    rows = [(f"{name} curve is off by", bounds) for name, bounds in shown_bounds(found) if bounds]
+    return [
+        *rows,
+        ("fit of timing (curves, lengths), p", p_text(test.p_timing)),
+        ("fit of a second step of memory, p", p_text(test.p_order)),
+        ("fit of all together, p", p_text(test.p_value)),
+        (
+            "memory given state and step, pooled, p",
+            f"{p_text(pooled.p_value)} ({pooled.movable_steps:.0%} of steps can move)",
+        ),
+        (
+            "memory given state and step, within tasks, p",
+            f"{p_text(within.p_value)} ({within.movable_steps:.0%} of steps can move)",
+        ),
+    ]
+
+
+def shown_bounds(found: ProcessFindings) -> list[tuple[str, str]]:
+    """Return the bounds on both curves' errors, rounded outwards: a printed bound still holds."""
+    shown = []
+    for name, bound in (("success", found.bound.success), ("failure", found.bound.failure)):
+        text = ""
+        if bound is not None:
+            low, high = math.floor(bound.lower * 1000), math.ceil(bound.upper * 1000)
+            text = f"{low / 1000:.3f} to {high / 1000:.3f} (margin {found.bound.margin:.2f})"
+        shown.append((name, text))
+    return shown
