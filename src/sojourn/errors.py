@@ -10,6 +10,7 @@ __all__ = [
     "EmptySourceError",
     "NothingUsableError",
     "ReaderError",
+    "RuleError",
     "SmallSampleWarning",
     "SojournError",
     "SojournWarning",
@@ -40,6 +41,10 @@ class NothingUsableError(SojournError):
 
 class StateTableError(SojournError, ValueError):
     """A user's table of states does not cover the steps that stand in the logs."""
+
+
+class RuleError(SojournError, ValueError):
+    """A rule of a gate cannot be read, or asks for a figure that these data do not have."""
 
 
 class SojournWarning(UserWarning):

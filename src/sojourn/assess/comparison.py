@@ -292,7 +292,7 @@ def _match(
     paired = len(shared) >= max(2, _ENOUGH_SHARED * smaller)
     n_only = [len(set(own) - shared) for own in keys]
     if paired and any(n_only):
-        notes.append(f"{n_of(sum(n_only), 'task')} that only one of the two has left out")
+        notes.append(f"left out: {n_of(sum(n_only), 'task')} that only one of the two has")
     if not paired:
         notes.append(
             f"shared: {n_of(len(shared), 'task')}, too few to compare task by task, so the two are "

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import sojourn
-from sojourn.cli import assess, compare, convert, demo, formats, simulate, validate
+from sojourn.cli import assess, compare, convert, demo, formats, gate, simulate, validate
 
 __all__ = ["ExitCode", "app", "main"]
 
@@ -48,6 +48,7 @@ app.command("demo")(demo.command)
 app.command("formats")(formats.command)
 app.command("convert")(convert.command)
 app.command("compare")(compare.command)
+app.command("gate")(gate.command)
 app.command("simulate")(simulate.command)
 app.command("validate")(validate.command)
 
@@ -81,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments : list of str, optional
         The command line without the program's name; by default the process's own.
     """
-    from sojourn.errors import NothingUsableError, ReaderError, StateTableError
+    from sojourn.errors import NothingUsableError, ReaderError, RuleError, StateTableError
 
     command = typer.main.get_command(app)
     try:
@@ -92,6 +93,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error), ExitCode.NOTHING_USABLE)
     except StateTableError as error:
         return _fail(f"--states: {error}", ExitCode.USAGE)
+    except RuleError as error:
+        return _fail(str(error), ExitCode.USAGE)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             # The reader of our output went away (`| head`): nobody is left to tell.

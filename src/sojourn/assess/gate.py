@@ -1,0 +1,525 @@
+"""Gates: rules such as ``pass^4 >= 0.5``, answered on the bound of an interval.
+
+A rule passes when the figure is on its right side with the stated confidence, fails when it is on
+the wrong side with it, and is inconclusive between: a gate that answers on the point estimate is
+a coin near its threshold. Repeated looks at growing data are not allowed for here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+import sojourn
+from sojourn._validation import check_choice, check_fraction
+from sojourn.assess.certify import MIN_UNITS
+from sojourn.assess.comparison_results import Comparison
+from sojourn.assess.session_results import DomainAssessment, SessionAssessment
+from sojourn.assess.traces import _curves as observed_curves
+from sojourn.assess.traces import _seeded as seeded
+from sojourn.attempts import TaskCounts, pass_at, pass_hat, success_rate
+from sojourn.corpus import Policy, ResolvedRuns, TraceCorpus, resolve
+from sojourn.corpus.traces import DEFAULT_GROUPING
+from sojourn.errors import NothingUsableError, RuleError
+from sojourn.estimates import Estimate, Status, number
+from sojourn.tables import n_of
+
+__all__ = [
+    "Gate",
+    "GateAnswer",
+    "Rule",
+    "RuleResult",
+    "apply_rules",
+    "apply_session_rules",
+    "not_worse",
+    "two_sided",
+]
+
+SCHEMA_VERSION = 1
+_POWER_QUANTILE = 0.8416212335729143  # standard normal quantile at .80
+_FIGURES = {
+    "success_rate": 0,
+    "pass^": 1,
+    "pass@": 1,
+    "success_within": 1,
+    "failure_within": 1,
+    "mean_steps": 0,
+    "median_steps": 0,
+    "next_task": 0,
+    "fresh_session": 0,
+    "long_run": 0,
+    "success_run": 1,
+}
+_MAX_NAMED = 10
+_LOOKS = "looking again as data grow raises the chance of a wrong answer; it is not allowed for"
+Rng = np.random.Generator | np.random.SeedSequence | int | None
+_RULE = re.compile(
+    r"\s*(?P<name>[a-z_]{1,20})(?:(?P<power>[\^@])(?P<k>\d{1,7})|\((?P<argument>\d{1,7})\))?"
+    r"\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})(?P<percent>%?)\s*"
+)
+
+
+class GateAnswer(StrEnum):
+    """Answer of a gate."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is asked of a figure.
+
+    Attributes
+    ----------
+    name : str
+        ``success_rate``, ``pass^``, ``pass@``, ``success_within``, ``failure_within``,
+        ``mean_steps``, ``median_steps``; of sessions ``next_task``, ``fresh_session``,
+        ``long_run``, ``success_run``.
+    argument : int or None
+        k, d or n, where the figure takes one.
+    sign : str
+        ``>=`` or ``<=``; a strict sign is the same for an interval.
+    bound : float
+        The threshold.
+    """
+
+    name: str
+    argument: int | None
+    sign: str
+    bound: float
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Read a rule such as ``pass^4 >= 0.5``, ``success_within(20) >= 70%``.
+
+        Raises
+        ------
+        RuleError
+            If the text is no rule; the message says how one looks.
+        """
+        found = _RULE.fullmatch(text)
+        if found is None:
+            raise RuleError(
+                f"{text!r} is no rule; write a figure, a sign and a number, as in 'pass^4 >= 0.5' "
+                "or 'success_within(20) >= 70%'"
+            )
+        name = found["name"] + (found["power"] or "")
+        argument = found["k"] or found["argument"]
+        if name not in _FIGURES:
+            raise RuleError(f"no figure is called {name!r}; there are {', '.join(_shown())}")
+        if (argument is not None) != bool(_FIGURES[name]):
+            raise RuleError(f"{text!r}: write the figure as {_form(name)}")
+        if argument is not None and int(argument) < 1:
+            raise RuleError(f"{text!r}: {_form(name)} takes a number of at least 1")
+        bound = float(found["bound"]) / (100 if found["percent"] else 1)
+        if not name.endswith("_steps") and bound > 1:
+            raise RuleError(f"{text!r}: a probability is not over 1; write 70% or 0.7")
+        return cls(
+            name=name,
+            argument=None if argument is None else int(argument),
+            sign=found["sign"][0] + "=",
+            bound=bound,
+        )
+
+    @property
+    def of_sessions(self) -> bool:
+        """Whether the figure is one of sessions."""
+        return self.name in ("next_task", "fresh_session", "long_run", "success_run")
+
+    @property
+    def figure(self) -> str:
+        """The figure with its argument."""
+        if self.argument is None:
+            return self.name
+        if self.name[-1] in "^@":
+            return f"{self.name}{self.argument}"
+        return f"{self.name}({self.argument})"
+
+    def __str__(self) -> str:
+        return f"{self.figure} {self.sign} {self.bound:g}"
+
+    def answer(self, estimate: Estimate) -> GateAnswer:
+        """Return the answer that an estimate gives by the bound of its interval."""
+        interval = estimate.interval
+        if interval is None or estimate.status is not Status.SUPPORTED:
+            return GateAnswer.INCONCLUSIVE
+        low, high = interval.low, interval.high
+        if self.sign == "<=":
+            low, high = -high, -low
+        bound = self.bound if self.sign == ">=" else -self.bound
+        if low >= bound:
+            return GateAnswer.PASS
+        return GateAnswer.FAIL if high < bound else GateAnswer.INCONCLUSIVE
+
+
+def _shown() -> list[str]:
+    return [_form(name) for name in _FIGURES]
+
+
+def _form(name: str) -> str:
+    if not _FIGURES[name]:
+        return name
+    return f"{name}K" if name[-1] in "^@" else f"{name}(N)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleResult:
+    """One rule on one group.
+
+    Attributes
+    ----------
+    rule : str
+        The rule.
+    group : str
+        The group of runs or sessions, and the domain of the latter.
+    answer : GateAnswer
+        Pass, fail or inconclusive.
+    estimate : Estimate or None
+        The figure with the interval whose bound decided; None for rules on single tasks.
+    smallest_drop : float or None
+        The smallest shift of the figure beyond the threshold that fails in 80 % of cases.
+    reasons : tuple of str
+        Why it is not answered, or what a reader must know.
+    """
+
+    rule: str
+    group: str
+    answer: GateAnswer
+    estimate: Estimate | None
+    smallest_drop: float | None
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values."""
+        return {
+            "rule": self.rule,
+            "group": self.group,
+            "answer": str(self.answer),
+            "estimate": None if self.estimate is None else self.estimate.to_dict(),
+            "smallest_drop": number(self.smallest_drop),
+            "reasons": list(self.reasons),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """The answers to all rules.
+
+    Attributes
+    ----------
+    results : tuple of RuleResult
+        At least one.
+    confidence : float
+        One-sided confidence of each pass and of each fail.
+    notes : tuple of str
+        What a reader must know.
+    seed : int
+        Seed of the random draws.
+    """
+
+    results: tuple[RuleResult, ...]
+    confidence: float
+    notes: tuple[str, ...] = ()
+    seed: int | None = field(default=None)
+
+    @property
+    def answer(self) -> GateAnswer:
+        """Fail if any rule fails, else inconclusive if any is, else pass."""
+        answers = {result.answer for result in self.results}
+        for answer in (GateAnswer.FAIL, GateAnswer.INCONCLUSIVE):
+            if answer in answers:
+                return answer
+        return GateAnswer.PASS
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the gate as plain values."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "sojourn_version": sojourn.__version__,
+            "kind": "gate",
+            "answer": str(self.answer),
+            "confidence": self.confidence,
+            "rules": [result.to_dict() for result in self.results],
+            "notes": list(self.notes),
+            "seed": self.seed,
+        }
+
+    def __str__(self) -> str:
+        from sojourn.assess.gate_text import describe
+
+        return describe(self)
+
+
+def two_sided(confidence: float) -> float:
+    """Return the probability of the two-sided interval whose bounds each hold with `confidence`.
+
+    Raises
+    ------
+    ValueError
+        If the confidence is not between 1/2 and 1.
+    """
+    check_fraction(confidence, name="confidence")
+    if confidence <= 0.5:
+        raise ValueError(f"confidence must exceed 0.5; got {confidence}")
+    return 2.0 * confidence - 1.0
+
+
+def apply_rules(
+    corpus: TraceCorpus,
+    rules: Sequence[Rule],
+    *,
+    by: Sequence[str] = DEFAULT_GROUPING,
+    policy: Policy | None = None,
+    confidence: float = 0.95,
+    estimand: str = "same_tasks",
+    minimum: float | None = None,
+    n_resamples: int = 1999,
+    rng: Rng = None,
+) -> Gate:
+    """Answer rules on the figures of every group of runs.
+
+    Parameters
+    ----------
+    corpus : TraceCorpus
+        The runs.
+    rules : sequence of Rule
+        What is asked.
+    by : sequence of str
+        Fields whose values name a group; empty to pool all runs.
+    policy : Policy, optional
+        How limits and faults are counted.
+    confidence : float
+        One-sided confidence of a pass and of a fail.
+    estimand : {"same_tasks", "population"}
+        Which interval of rates and repeated attempts decides; where the first does not exist (one
+        attempt a task) the other does, with a word.
+    minimum : float, optional
+        Share of successes that every task must have been seen to reach.
+    n_resamples : int
+        Bootstrap replicates.
+    rng : Generator, SeedSequence, int or None
+        Source of the random draws.
+
+    Returns
+    -------
+    Gate
+        One result a rule and group.
+
+    Raises
+    ------
+    RuleError
+        If a rule asks for a figure of sessions, or there is none.
+    NothingUsableError
+        If no run counts in some group.
+    """
+    check_choice(estimand, ("same_tasks", "population"), name="estimand")
+    if not rules and minimum is None:
+        raise RuleError("there is no rule to answer")
+    for rule in rules:
+        if rule.of_sessions:
+            raise RuleError(f"{rule.figure} is a figure of sessions, and these are runs")
+    results: list[RuleResult] = []
+    entropy = None
+    for group, runs in corpus.groups(by):
+        generator, entropy = seeded(rng)
+        part = corpus.select(runs)
+        resolved = resolve(part, policy)
+        if not resolved.n_runs:
+            raise NothingUsableError(f"{group}: no run counts under the policy")
+        figures = _Figures(
+            corpus=part,
+            resolved=resolved,
+            counts=TaskCounts.from_runs(resolved.success, resolved.task, resolved.unit),
+            ci_prob=two_sided(confidence),
+            estimand=estimand,
+            n_resamples=n_resamples,
+            rng=generator,
+        )
+        results += [_result(rule, str(group), figures.of(rule)) for rule in rules]
+        if minimum is not None:
+            results.append(_per_task(part, resolved, str(group), minimum))
+    return Gate(results=tuple(results), confidence=confidence, notes=(_LOOKS,), seed=entropy)
+
+
+def apply_session_rules(
+    assessments: Iterable[SessionAssessment], rules: Sequence[Rule], *, confidence: float
+) -> Gate:
+    """Answer rules on the figures of sessions, one result a rule, group and domain.
+
+    Parameters
+    ----------
+    assessments : iterable of SessionAssessment
+        Made with ``ci_prob=two_sided(confidence)``.
+    rules : sequence of Rule
+        What is asked.
+    confidence : float
+        One-sided confidence of a pass and of a fail.
+
+    Raises
+    ------
+    RuleError
+        If a rule asks for a figure of runs.
+    """
+    results = []
+    seed = None
+    for rule in rules:
+        if not rule.of_sessions:
+            raise RuleError(f"{rule.figure} is a figure of runs, and these are sessions")
+    for assessment in assessments:
+        seed = assessment.seed
+        several = len(assessment.domains) > 1
+        for domain in assessment.domains:
+            name = f"{assessment.group}: {domain.name}" if several else str(assessment.group)
+            results += [_result(rule, name, _of_domain(rule, domain)) for rule in rules]
+    return Gate(results=tuple(results), confidence=confidence, notes=(_LOOKS,), seed=seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figures:
+    """The figures of one group, computed as rules ask for them."""
+
+    corpus: TraceCorpus
+    resolved: ResolvedRuns
+    counts: TaskCounts
+    ci_prob: float
+    estimand: str
+    n_resamples: int
+    rng: np.random.Generator
+
+    def of(self, rule: Rule) -> Estimate:
+        """Return the estimate that a rule is about."""
+        n = rule.argument or 0
+        if rule.name == "success_rate":
+            return self._preferred(
+                lambda estimand: success_rate(self.counts, estimand=estimand, ci_prob=self.ci_prob)
+            )
+        if rule.name in ("pass^", "pass@"):
+            estimate = pass_hat if rule.name == "pass^" else pass_at
+            return self._preferred(
+                lambda estimand: estimate(
+                    self.counts, n, estimand=estimand, ci_prob=self.ci_prob, rng=0
+                )
+            )
+        curves = observed_curves(
+            self.corpus, self.resolved, self.ci_prob, self.n_resamples, self.rng.spawn(1)[0]
+        )
+        if curves is None:
+            return _none("no run has its number of steps")
+        if rule.name == "mean_steps":
+            return curves.restricted_mean
+        if rule.name == "median_steps":
+            return curves.median
+        return curves.point(n, outcome=rule.name.removesuffix("_within"))
+
+    def _preferred(self, estimate: Callable[[str], Estimate]) -> Estimate:
+        if self.estimand == "same_tasks":
+            same = estimate("same_tasks")
+            if same.value is not None:
+                return same
+        found = estimate("population")
+        reasons = list(found.reasons)
+        status = found.status
+        if self.counts.n_units < MIN_UNITS and found.value is not None:
+            status = Status.INCONCLUSIVE
+            reasons.append(f"{self.counts.n_units} of the {MIN_UNITS} tasks that are needed")
+        if self.estimand == "same_tasks" and found.value is not None:
+            reasons.append(
+                "for tasks like these: these attempts do not tell how these tasks would go again"
+            )
+        return replace(found, status=status, reasons=tuple(reasons))
+
+
+def _result(rule: Rule, group: str, estimate: Estimate) -> RuleResult:
+    answer = rule.answer(estimate)
+    reasons = list(estimate.reasons)
+    if answer is GateAnswer.INCONCLUSIVE and estimate.status is Status.SUPPORTED:
+        reasons.insert(0, "the interval holds the threshold: more tasks or attempts are needed")
+    return RuleResult(
+        rule=str(rule),
+        group=group,
+        answer=answer,
+        estimate=estimate,
+        smallest_drop=_smallest_drop(estimate),
+        reasons=tuple(reasons),
+    )
+
+
+def _smallest_drop(estimate: Estimate) -> float | None:
+    """Return (z + .84) standard errors, the interval's half width being z of them."""
+    from sojourn.stats import normal_quantile
+
+    if estimate.interval is None:
+        return None
+    z = normal_quantile(estimate.interval.ci_prob)
+    return estimate.interval.width / 2 * (z + _POWER_QUANTILE) / z
+
+
+def _of_domain(rule: Rule, domain: DomainAssessment) -> Estimate:
+    figures = domain.reliability
+    if rule.name != "success_run":
+        found: Estimate = getattr(figures, rule.name)
+        return found
+    row = figures.row("continuing", rule.argument or 0)
+    return _none(f"R({rule.argument}) was not computed") if row is None else row.estimate
+
+
+def _none(reason: str) -> Estimate:
+    return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
+
+
+def not_worse(comparison: Comparison, *, tolerance: float) -> RuleResult:
+    """Answer whether B succeeds at most `tolerance` less often than A, by its interval.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Made with ``ci_prob=two_sided(confidence)``.
+    tolerance : float
+        The loss that is of no matter.
+    """
+    estimate = comparison.decided_by
+    rule = Rule(name="success_rate", argument=None, sign=">=", bound=-tolerance)
+    few = any(f"fewer than {MIN_UNITS}" in note for note in comparison.notes)
+    answer = GateAnswer.INCONCLUSIVE if few else rule.answer(estimate)
+    return RuleResult(
+        rule=f"not worse than {comparison.name_a} by more than {tolerance:g}",
+        group=comparison.name_b,
+        answer=answer,
+        estimate=estimate,
+        smallest_drop=_smallest_drop(estimate),
+        reasons=(*estimate.reasons, *comparison.notes),
+    )
+
+
+def _per_task(
+    corpus: TraceCorpus, resolved: ResolvedRuns, group: str, minimum: float
+) -> RuleResult:
+    """Answer whether every task's observed share of successes reaches a minimum.
+
+    The answer is on what was observed, not inferred: a few attempts say little of one task.
+    """
+    counts = TaskCounts.from_runs(resolved.success, resolved.task)
+    short = np.flatnonzero(counts.successes < minimum * counts.attempts)
+    names = [
+        f"{corpus.tasks.task_id[int(resolved.task_row[t])]} "
+        f"({counts.successes[t]} of {counts.attempts[t]})"
+        for t in short[:_MAX_NAMED].tolist()
+    ]
+    more = f" and {short.size - len(names)} more" if short.size > len(names) else ""
+    return RuleResult(
+        rule=f"every task >= {minimum:g}, as observed",
+        group=group,
+        answer=GateAnswer.FAIL if short.size else GateAnswer.PASS,
+        estimate=None,
+        smallest_drop=None,
+        reasons=(f"{n_of(short.size, 'task')} below it: {', '.join(names)}{more}",)
+        if short.size
+        else (),
+    )

@@ -1,0 +1,162 @@
+"""A gate in the forms that pipelines read: text, Markdown, JUnit XML, annotations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sojourn.assess.gate import GateAnswer, RuleResult
+from sojourn.estimates import Estimate
+from sojourn.tables import clean, text_table, wrapped
+
+if TYPE_CHECKING:
+    from sojourn.assess.gate import Gate
+
+__all__ = ["describe", "junit", "markdown", "workflow_commands"]
+
+# What XML 1.0 does not allow in a text, and what Markdown takes for its own.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|<>~&@^])")
+
+
+def describe(gate: Gate) -> str:
+    """Return the gate as text: the answer, a table of rules, reasons under it."""
+    rows = [
+        (
+            str(result.answer),
+            clean(result.rule, limit=60),
+            clean(result.group, limit=44),
+            _figure(result.estimate),
+            None if result.smallest_drop is None else f"{result.smallest_drop:.3f}",
+        )
+        for result in gate.results
+    ]
+    lines = [
+        f"gate: {gate.answer} (each answer with {gate.confidence:.0%} confidence)",
+        "",
+        *text_table(("answer", "rule", "group", "figure", "visible drop"), rows, left=3),
+        "",
+    ]
+    told = [
+        f"- {clean(result.rule, limit=60)}: {clean(reason, limit=500)}"
+        for result in gate.results
+        for reason in result.reasons
+    ]
+    told += [f"- {note}" for note in _notes(gate)]
+    return "\n".join([*lines, *wrapped(told)])
+
+
+def _notes(gate: Gate) -> list[str]:
+    estimands = {result.estimate.estimand for result in gate.results if result.estimate}
+    notes = [
+        "visible drop: how far below its threshold a figure must truly be for such data to fail it "
+        "in 80 % of cases"
+    ]
+    if "same_tasks" in estimands:
+        notes.append("rates are for these tasks, run again; --estimand population: tasks like them")
+    return [*notes, *gate.notes]
+
+
+def _figure(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.value is None:
+        return "-"
+    text = f"{estimate.value:.3f}"
+    if estimate.interval is not None:
+        text += f" [{estimate.interval.low:.3f}, {estimate.interval.high:.3f}]"
+    return text
+
+
+def markdown(gate: Gate) -> str:
+    """Return the gate as a Markdown section, labels made harmless."""
+    lines = [
+        f"## Sojourn gate: {gate.answer}",
+        "",
+        f"Each answer with {gate.confidence:.0%} confidence.",
+        "",
+        "| answer | rule | group | figure | visible drop |",
+        "|---|---|---|---|---|",
+    ]
+    for result in gate.results:
+        drop = "-" if result.smallest_drop is None else f"{result.smallest_drop:.3f}"
+        cells = (
+            str(result.answer),
+            _plain(result.rule),
+            _plain(result.group),
+            _plain(_figure(result.estimate)),
+            drop,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    for result in gate.results:
+        lines += [f"- {_plain(result.rule)}: {_plain(reason)}" for reason in result.reasons]
+    return "\n".join([*lines, *(f"- {_plain(note)}" for note in _notes(gate)), ""])
+
+
+def _plain(text: str) -> str:
+    """Return a text of a log as Markdown that shows it and does nothing else."""
+    return _MARKDOWN.sub(r"\\\1", clean(text, limit=500))
+
+
+def junit(gate: Gate, *, inconclusive: str = "error") -> str:
+    """Return the gate as JUnit XML, a test case a rule and group.
+
+    Parameters
+    ----------
+    gate : Gate
+        The answers.
+    inconclusive : {"error", "pass", "fail"}
+        What an inconclusive answer becomes.
+    """
+    cases = [_case(result, inconclusive) for result in gate.results]
+    failures = sum("<failure" in case for case in cases)
+    errors = sum("<error" in case for case in cases)
+    head = f'tests="{len(cases)}" failures="{failures}" errors="{errors}"'
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            f'<testsuites {head}><testsuite name="sojourn gate" {head}>',
+            *cases,
+            "</testsuite></testsuites>",
+            "",
+        ]
+    )
+
+
+def _case(result: RuleResult, inconclusive: str) -> str:
+    told = "; ".join((_figure(result.estimate), *result.reasons))
+    name = f'<testcase classname="{_xml(result.group)}" name="{_xml(result.rule)}"'
+    answer = result.answer
+    if answer is GateAnswer.INCONCLUSIVE and inconclusive != "error":
+        answer = GateAnswer(inconclusive)
+    if answer is GateAnswer.PASS:
+        return f"{name}><system-out>{_xml(told)}</system-out></testcase>"
+    kind = "failure" if answer is GateAnswer.FAIL else "error"
+    return f'{name}><{kind} message="{_xml(f"{result.answer}: {told}")}"/></testcase>'
+
+
+def _xml(text: str) -> str:
+    from html import escape
+
+    return escape(_NOT_XML.sub("?", clean(text, limit=1000)), quote=True)
+
+
+def workflow_commands(gate: Gate) -> Sequence[str]:
+    """Return workflow commands that mark rules which do not pass, one a line."""
+    lines = []
+    for result in gate.results:
+        if result.answer is GateAnswer.PASS:
+            continue
+        level = "error" if result.answer is GateAnswer.FAIL else "warning"
+        told = "; ".join((_figure(result.estimate), *result.reasons))
+        title = f"{result.answer}: {result.rule}"
+        lines.append(f"::{level} title={_property(title)}::{_data(f'{result.group}: {told}')}")
+    return lines
+
+
+def _data(text: str) -> str:
+    return clean(text, limit=1000).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
