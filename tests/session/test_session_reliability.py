@@ -150,3 +150,39 @@ def test_diagnostics_tell_good_chains_from_bad(rng):
         diagnose([[0.0, 1.0, np.nan, 2.0]])
     assert pareto_k(np.zeros(1000)) == -np.inf
     assert pareto_k(rng.normal(size=4000) * 5.0) > 0.7 > pareto_k(rng.normal(size=4000) * 0.1)
+
+
+def test_run_length_draws_are_the_first_n_below_the_level(rng):
+    A = rng.dirichlet(np.ones(3), (5, 3))
+    theta = rng.uniform(0.6, 0.99, (5, 2, 3))
+    start, omega = rng.dirichlet(np.ones(3), 5), np.array([0.4, 0.6])
+    run = rel.success_run(A, theta, start, omega, 400)
+    for q in (0.9, 0.5):
+        found = rel.run_length_draws(A, theta, start, omega, q)
+        assert found.tolist() == rel.run_length(run, q).tolist()
+    assert np.isinf(rel.run_length_draws(A, theta, start, omega, 1e-300, n_cap=5)).all()
+
+
+def test_run_length_of_one_state_is_solved():
+    ones = np.ones((4, 1, 1))
+    theta = np.array([0.5, 0.0, 1.0, 0.9])[:, None, None]
+    found = rel.run_length_draws(ones, theta, np.ones((4, 1)), [1.0], 0.3)
+    # .5^2 = .25 < .3; at once; never; .9^12 = .28
+    assert found.tolist() == [2.0, 1.0, np.inf, 12.0]
+
+
+def test_hazard_at_is_that_of_the_run_and_does_not_underflow(rng):
+    A = rng.dirichlet(np.ones(3), (5, 3))
+    theta, start = rng.random((5, 2, 3)), rng.dirichlet(np.ones(3), 5)
+    omega = np.array([0.4, 0.6])
+    from_run = rel.hazard(rel.success_run(A, theta, start, omega, 6))
+    for n in (1, 2, 6):
+        assert rel.hazard_at(A, theta, start, omega, n) == pytest.approx(from_run[:, n - 1])
+    tiny = 1e-9 * theta
+    limit = 1.0 - rel.decay_rate(A, tiny, omega)
+    assert rel.hazard_at(A, tiny, start, omega, 80) == pytest.approx(limit, rel=1e-12)
+
+
+def test_expected_successes_have_no_end_where_nothing_fails():
+    found = rel.expected_successes(np.ones((2, 1, 1)), [[[1.0]], [[0.5]]], np.ones((2, 1)), [1.0])
+    assert found.tolist() == [np.inf, 1.0]

@@ -7,7 +7,9 @@ import pytest
 from scipy.special import logsumexp
 
 from sojourn.session import _permutation_kernels as kernels
+from sojourn.session.beta_binomial import fit_beta_binomial
 from sojourn.session.dependence import assess_dependence
+from sojourn.session.hierarchical import fit_hierarchical
 from sojourn.session.hmm import HMMSpec, log_likelihood
 from sojourn.session.sampler import SamplerSettings, sample
 from sojourn.session.selection import (
@@ -283,3 +285,32 @@ def test_candidates_must_hold_the_null():
     seq = TaskSequences.from_sessions([([0, 0], [1, 0])], ["a"])
     with pytest.raises(ValueError, match="must hold 1"):
         select_n_states(seq, n_states=(2, 3), rng=0)
+
+
+def test_beta_binomial_baseline_has_its_closed_form_score(rng):
+    seq = clustered(rng, n=120)
+    selection = select_n_states(seq, n_states=(1,), rng=rng)
+    (baseline,) = selection.baselines
+    (fold,) = selection.folds
+    train, index = seq.head(fold.cut), fold.test_index(seq)
+    test = TaskSequences.from_sessions([(seq.subdomain[index], seq.success[index])], ["a", "b"])
+    exact = fit_beta_binomial(train).log_score(test)
+    assert baseline.log_score == pytest.approx(exact, rel=1e-10)
+    assert baseline.difference == pytest.approx(exact - selection.candidates[0].log_score)
+    assert "beta_binomial" in str(selection)
+
+
+def test_no_fold_gives_no_score_and_no_warning(rng):
+    seq = clustered(rng, n=60)
+    selection = select_n_states(seq, n_states=(1, 2, 3), folds=(), settings=QUICK, rng=rng)
+    assert [c.log_score for c in selection.candidates] == [0.0, 0.0, 0.0]
+    assert selection.stacking.tolist() == [0.0, 0.5, 0.5]
+
+
+def test_score_without_training_is_the_evidence_even_under_an_extreme_prior(rng):
+    seq = clustered(rng, n=40)
+    for prior in ((1.0, 1.0, 1.0, 1.0), (0.5, 0.5, 0.5, 5.0)):
+        empty = fit_hierarchical(seq.head([0]), prior=prior, n_points=400)
+        whole = fit_hierarchical(seq, prior=prior, n_points=400)
+        total, _ = empty.log_score(seq.subdomain, seq.success)
+        assert total == pytest.approx(whole.log_evidence, abs=2e-3)

@@ -244,8 +244,8 @@ def brief_functionals(domain: DomainAssessment) -> list[FunctionalRow]:
 def functional_words(row: FunctionalRow) -> str:
     """Return what a figure is, in words."""
     return {
-        "decay_rate": "R(n) falls in the end, a task, by the factor",
-        "hazard": f"task {row.n} fails after successes only",
+        "decay_rate": "factor by which R(n) falls per task in the end",
+        "hazard": f"task {row.n} fails if all before it succeeded",
         "expected_successes": "successes before the first failure",
         "run_length": f"smallest n with R(n) under {row.level}",
         "at_most_failures": f"at most {row.failures} of {row.n} tasks fail",

@@ -211,7 +211,8 @@ def _strip(ax: Axes, base: float, success: npt.NDArray[np.int8], states: Floats 
         return
     edges = np.arange(success.size + 1)
     floor = np.full(success.size + 1, base - 1.0)
-    for s in range(states.shape[1]):
+    # The state that succeeds most on top, as successes are.
+    for s in reversed(range(states.shape[1])):
         share = 0.8 * np.append(states[:, s], states[-1, s])
         ax.fill_between(
             edges, floor, floor + share, step="post", color=_state_colour(s), linewidth=0,

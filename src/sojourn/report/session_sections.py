@@ -118,7 +118,8 @@ def _trace_table(domain: DomainAssessment) -> Rows:
     for r in numbers:
         part = slice(int(trace.offsets[r - 1]), int(trace.offsets[r]))
         success = trace.success[part]
-        row: list[object] = [r, success.size, int((success >= 0).sum()), int((success == 1).sum())]
+        won, known = int((success == 1).sum()), int((success >= 0).sum())
+        row: list[object] = [r, success.size, f"{won} of {known}"]
         if trace.states is not None:
             last = trace.states[part][-1]
             best = int(np.argmax(last))
@@ -127,7 +128,7 @@ def _trace_table(domain: DomainAssessment) -> Rows:
     return Rows(
         caption="The sessions drawn"
         + ("." if trace.states is None else "; most probable state at the end."),
-        header=("session", "tasks", "known", "successes")
+        header=("session", "tasks", "successes")
         + (() if trace.states is None else ("state at the end",)),
         rows=rows,
         left=0,

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DrawDiagnostics", "diagnose", "mcse_mean", "mcse_quantile", "pareto_k"]
+__all__ = [
+    "DrawDiagnostics",
+    "diagnose",
+    "mcse_mean",
+    "mcse_quantile",
+    "pareto_k",
+    "pareto_smoothed",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -116,3 +123,21 @@ def pareto_k(log_weights: npt.ArrayLike) -> float:
     if np.ptp(logs) < 1e-12:
         return float("-inf")
     return float(_array_stats().psislw(-logs)[1])
+
+
+def pareto_smoothed(log_weights: npt.ArrayLike) -> tuple[FloatArray, float]:
+    """Return Pareto-smoothed importance weights, summing to one, and their Pareto k.
+
+    Parameters
+    ----------
+    log_weights : array_like of shape (n_draws,)
+        Logs of the raw weights. Equal ones stay equal, with k = -inf.
+    """
+    logs = np.asarray(log_weights, dtype=np.float64).ravel()
+    if not np.all(np.isfinite(logs)):
+        raise ValueError("log_weights must be finite")
+    if np.ptp(logs) < 1e-12:
+        return np.full(logs.size, 1.0 / logs.size), float("-inf")
+    smooth, k = _array_stats().psislw(-logs)
+    weights = np.exp(smooth - smooth.max())
+    return np.asarray(weights / weights.sum()), float(k)
