@@ -18,6 +18,7 @@ __all__ = [
     "backoff_rows",
     "fit_laws",
     "law_hazard",
+    "law_hazards",
     "machine_curves",
     "simulate_machine",
     "simulate_visits",
@@ -375,3 +376,16 @@ def fit_laws(kind: int, ended: Floats, stay: Floats, theta: Floats) -> None:
                     break
             theta[b, i, 0] = x
             theta[b, i, 1] = y
+
+
+@kernel
+def law_hazards(kind: int, theta: Floats, hazard: Floats) -> None:
+    """Fill the hazards (B, m, ages) of laws with parameters theta (B, m, 2)."""
+    ages = hazard.shape[2]
+    log_end = np.empty(ages)
+    log_stay = np.empty(ages)
+    for b in range(hazard.shape[0]):
+        for i in range(hazard.shape[1]):
+            law_hazard(kind, theta[b, i, 0], theta[b, i, 1], log_end, log_stay)
+            for a in range(ages):
+                hazard[b, i, a] = math.exp(log_end[a])
