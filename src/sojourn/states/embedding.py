@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -136,7 +137,7 @@ class NgramEmbedder:
             vectors = vectors @ normal((self.n_dims, self.n_projected))
         length = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
         scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0.0)
-        return scaled.astype(np.float32)
+        return np.asarray(scaled, dtype=np.float32)
 
     def _grams(self, text: str) -> Counter[str]:
         words = text.lower().split()
@@ -233,14 +234,14 @@ class SentenceEncoder:
 def _load(folder: Path, device: str) -> Any:
     with _offline():
         try:
-            from sentence_transformers import SentenceTransformer
+            library = import_module("sentence_transformers")
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 "sentence encoders need the package sentence-transformers: "
                 "pip install 'sojourn[embed]'. NgramEmbedder needs nothing.",
                 name=error.name,
             ) from error
-        return SentenceTransformer(os.fspath(folder), device=device, local_files_only=True)
+        return library.SentenceTransformer(os.fspath(folder), device=device, local_files_only=True)
 
 
 @contextmanager
