@@ -22,7 +22,8 @@ def penalised_loss(
     *,
     basis: Floats,
     prior: Floats,
-    common: Floats,
+    move: float,
+    end: float,
     by_state: float,
 ) -> float:
     """Minus the log posterior, one step of one run after the other; all events possible."""
@@ -44,7 +45,8 @@ def penalised_loss(
     for i in range(m):
         p = np.exp(intercept[i]) / np.exp(intercept[i]).sum()
         total += float(prior[i] @ np.log(p))
-    total -= 0.5 * float(common @ (spline**2).sum(axis=1))
+    about = spline - spline[:m].mean(axis=0)
+    total -= 0.5 * move * float((about[:m] ** 2).sum()) + 0.5 * end * float((about[m:] ** 2).sum())
     total -= 0.5 * by_state * float((state_spline**2).sum())
     return -total
 
@@ -67,7 +69,8 @@ def fit_by_steps(sequences: StateSequences, fit: Any) -> Floats:
             *parts(theta),
             basis=fit.basis,
             prior=prior,
-            common=np.array([move] * m + [end] * 2),
+            move=move,
+            end=end,
             by_state=state if fit.by_state else 0.0,
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.stats import beta, kstest
 
 from oracles.chains import random_chain
 from oracles.progress import fit_by_steps, within_by_paths
@@ -164,7 +165,7 @@ def test_penalties_chosen_are_near_the_top_of_the_laplace_marginal_likelihood() 
             whole[own, m * size :] = now.cross[i]
             whole[m * size :, own] = now.cross[i].T
         whole[m * size :, m * size :] = now.common
-        scale = 0.5 * q * (m * np.log(move) + 2 * np.log(end))
+        scale = 0.5 * q * ((m - 1) * np.log(move) + 2 * np.log(end))
         return now.value + scale - 0.5 * float(np.linalg.slogdet(whole)[1])
 
     move, end, _ = fit.penalty
@@ -326,6 +327,16 @@ def test_laplace_draws_spread_as_resampled_runs_do(rng: np.random.Generator) -> 
     assert ratio.min() > 0.75
     assert ratio.max() < 1.35
     assert np.abs(drawn.mean(axis=0) - curves(fit, 20)).max() < 0.02
+
+
+def test_draws_of_a_single_row_are_those_of_its_dirichlet(rng: np.random.Generator) -> None:
+    sequences = runs(
+        [[0, 0], [0], [0, 0, 0], [0], [0]], [SUCCESS, FAILURE, SUCCESS, FAILURE, FAILURE]
+    )
+    fit = fit_progress(sequences, penalty=np.inf)
+    drawn = fit.coefficient_draws(4000, 1, rng=rng)[:, 0, 1]
+    # Two successes among eight steps, and a prior mass of one in the same proportions.
+    assert kstest(drawn, beta(2.25, 6.75).cdf).pvalue > 0.01
 
 
 def test_scores_are_those_of_the_curves_with_a_tail() -> None:

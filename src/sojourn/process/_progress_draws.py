@@ -40,11 +40,11 @@ def draw_coefficients(
     m, width = at.intercept.shape
     q, r = at.spline.shape[1], at.state_spline.shape[2]
     now = curvature(at, data, design, penalty, exact=True)
-    free = np.repeat(np.isfinite(penalty.columns(m)), q)
     solved = np.linalg.solve(now.local, now.cross)
     schur = now.common - np.einsum("mlc,mld->cd", now.cross, solved)
     common = np.zeros((n_draws, width * q))
-    common[:, free] = _normal(schur[np.ix_(free, free)], n_draws, source)
+    if q and penalty.has_splines:
+        common = _normal(schur, n_draws, source)
     shift = -common @ np.swapaxes(solved, 1, 2)  # (m, n_draws, L)
     shape = np.maximum(data.masses, 1e-300)
     noise = source.standard_gamma(shape + 1.0, size=(n_draws, m, width))

@@ -7,8 +7,12 @@ For state i at level g, over the events j that are possible in i,
 The logit is symmetric, no event is the reference; a constant added to a row of a changes nothing,
 and the penalties settle what is common to all c. The log posterior is the likelihood of the cells,
 plus sum_ij b_ij log softmax(a_i)_j for the prior masses b of the rows (the homogeneous chain's own
-prior, in which they are pseudo-counts at X = 0), less sum_j l_j |c_j|^2 / 2 and sum_ij l |d_ij|^2
-/ 2. At c = d = 0 its maximum is the homogeneous fit.
+prior, in which they are pseudo-counts at X = 0), less
+
+    l_move / 2 sum_(moves) |c_j - c|^2 + l_end / 2 sum_(ends) |c_j - c|^2 + l_state / 2 sum |d_ij|^2
+
+with c the mean spline of the moves: moves drift against each other, ends against moves. At c = d =
+0 the maximum is the homogeneous fit.
 
 Runs that were cut "went on": log of the sum of p over the moves. Each step of the iteration takes
 them as spread over the moves as the present p has it (an EM step inside Newton's), which keeps the
@@ -44,7 +48,7 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _MAX_ITERATIONS = 100
 _MAX_UPDATES = 60
-_LOOSEST, _FIRMEST = 1e-3, 1e6
+_LOOSEST, _FIRMEST, _HELD = 1e-3, 1e6, 1e9
 
 
 class Data(NamedTuple):
@@ -82,9 +86,25 @@ class Penalty(NamedTuple):
     end: float
     state: float
 
-    def columns(self, n_states: int) -> Floats:
-        """Give the precision of each event's common spline."""
-        return np.array([self.move] * n_states + [self.end] * 2)
+    @property
+    def has_splines(self) -> bool:
+        """Whether any common spline may differ from zero."""
+        return min(self.move, self.end) < np.inf
+
+    def squares(self, n_states: int) -> tuple[Floats, Floats]:
+        """Give the quadratic forms, over events, that the two precisions multiply."""
+        m = n_states
+        contrast = np.eye(m + 2)
+        contrast[:, :m] -= 1.0 / m
+        return contrast[:m].T @ contrast[:m], contrast[m:].T @ contrast[m:]
+
+    def matrix(self, n_states: int) -> Floats:
+        """Precision of the common splines over events, shape (m + 2, m + 2).
+
+        What all splines have in common changes no probability; ones hold it at zero.
+        """
+        moves, ends = self.squares(n_states)
+        return min(self.move, _HELD) * moves + min(self.end, _HELD) * ends + 1.0
 
 
 class Curvature(NamedTuple):
@@ -177,11 +197,10 @@ def curvature(
     common = (spread.reshape(-1, width * width).T @ design.squares).reshape(width, width, q, q)
     matrix = common.transpose(0, 2, 1, 3).reshape(width * q, width * q)
     value += _add_priors(at, data, penalty, local_gradient, local)
-    columns = penalty.columns(m)
-    held = np.where(np.isfinite(columns), columns, 0.0)
-    value -= 0.5 * float(held @ (at.spline**2).sum(axis=1))
-    common_gradient -= held[:, None] * at.spline
-    matrix[np.diag_indices(width * q)] += np.repeat(held, q)
+    precision = penalty.matrix(m)
+    value -= 0.5 * float(np.sum(at.spline * (precision @ at.spline)))
+    common_gradient -= precision @ at.spline
+    matrix += np.kron(precision, np.eye(q))
     size = width * (1 + r)
     return Curvature(
         value=value,
@@ -295,9 +314,7 @@ def maximise(
 
 
 def _newton_step(now: Curvature, at: Coefficients, penalty: Penalty) -> _Step:
-    m, width = at.intercept.shape
-    q = at.spline.shape[1]
-    free = np.repeat(np.isfinite(penalty.columns(m)), q)
+    width, q = at.spline.shape
     both = np.concatenate((now.cross, now.local_gradient[:, :, None]), axis=2)
     solved: Floats = np.asarray(np.linalg.solve(now.local, both), dtype=np.float64)
     solved, alone = solved[:, :, :-1], solved[:, :, -1]
@@ -305,9 +322,8 @@ def _newton_step(now: Curvature, at: Coefficients, penalty: Penalty) -> _Step:
     schur = now.common - flat.T @ solved.reshape(flat.shape)
     right = now.common_gradient - flat.T @ alone.ravel()
     common = np.zeros(width * q)
-    if free.any():
-        inside = np.ix_(free, free)
-        common[free] = np.linalg.solve(schur[inside], right[free])
+    if q and penalty.has_splines:
+        common = np.linalg.solve(schur, right)
     local = alone - solved @ common
     decrement = float(now.common_gradient @ common) + float(np.sum(now.local_gradient * local))
     return _Step(local, common, solved, schur, decrement)
@@ -373,21 +389,14 @@ def _freedom(
     step = _newton_step(now, at, penalty)
     m, width = at.intercept.shape
     q, r = at.spline.shape[1], at.state_spline.shape[2]
-    columns = penalty.columns(m)
-    free = np.repeat(np.isfinite(columns), q)
-    V = np.zeros_like(step.schur)
-    if free.any():
-        V[np.ix_(free, free)] = np.linalg.inv(step.schur[np.ix_(free, free)])
-    variance = np.diag(V).reshape(width, q)
-    used = data.active.any(axis=0)
+    V = np.linalg.inv(step.schur) if q and penalty.has_splines else np.zeros_like(step.schur)
+    variance = np.einsum("jqkq->jk", V.reshape(width, q, width, q))
     spent, size = [], []
-    for part, weight in ((slice(0, m), penalty.move), (slice(m, m + 2), penalty.end)):
-        chosen = np.zeros(width, dtype=np.bool_)
-        chosen[part] = True
-        chosen &= used & np.isfinite(columns)
-        tied = weight * variance[chosen] if np.isfinite(weight) else np.ones((0, q))
-        spent.append(float(np.sum(1.0 - tied)))
-        size.append(float(np.sum(at.spline[part] ** 2)))
+    precisions, forms = (penalty.move, penalty.end), penalty.squares(m)
+    for precision, form, rank in zip(precisions, forms, (m - 1, 2), strict=True):
+        free = rank * q - precision * float(np.sum(variance * form)) if precision < np.inf else 0.0
+        spent.append(max(free, 0.0))
+        size.append(float(np.sum(at.spline * (form @ at.spline))))
     state = 0.0
     if r:
         inverse = np.linalg.inv(now.local) + step.solved @ V @ np.swapaxes(step.solved, 1, 2)

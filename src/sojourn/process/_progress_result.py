@@ -74,8 +74,8 @@ class ProgressFit:
     knots : ndarray
         Distinct knots of the spline; its last is n_levels.
     penalty : ndarray of shape (3,)
-        Precisions of the common spline coefficients of moves and of ends, and of those by state;
-        infinite where the spline is held at zero.
+        Precisions of the spline coefficients: of moves about their mean, of ends about that mean,
+        and by state about the common ones; infinite where they are held at zero.
     prior : RowPrior
         The prior of the rows, as in the homogeneous fit.
     initial : ndarray of shape (n_states + 2,)

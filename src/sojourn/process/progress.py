@@ -62,9 +62,10 @@ def fit_progress(
     sequences : StateSequences
         Runs; a cut run gives its transitions, and that it had not ended when it was cut.
     penalty : "laplace", float or pair of float
-        Precision of the spline coefficients, one for all events, or one for the moves and one for
-        the two ends. Infinity holds splines at zero: with both infinite this is the homogeneous
-        chain. ``laplace`` chooses both by approximate marginal likelihood.
+        Precision of the spline coefficients: of the moves about their mean, and of the two ends
+        about that mean; one number for both, or a pair. Infinity holds them at zero: with both
+        infinite this is the homogeneous chain. ``laplace`` chooses both by the approximate
+        marginal likelihood.
     by_state : bool
         Whether each state has splines of its own, shrunk to the common ones.
     state_penalty : "laplace" or float
