@@ -14,6 +14,7 @@ from sojourn.assess.sessions import assess_session_groups, assess_sessions
 from sojourn.corpus import SessionLog, SessionLogBuilder
 from sojourn.records import Outcome, TaskResult
 from sojourn.report import html_text, json_text
+from sojourn.session import SamplerSettings
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "src/sojourn/report/schema.json").read_text(encoding="utf-8")
@@ -110,3 +111,42 @@ def test_hostile_labels_reach_neither_terminal_nor_page_unescaped() -> None:
         assert "\x1b" not in text
         assert "‮" not in text
     assert "<script" not in html_text(result)
+
+
+def test_claims_stand_in_words_with_their_codes(clustered: SessionAssessment) -> None:
+    text = html_text(clustered)
+    assert "the order of outcomes matters <code>order_matters</code>" in text
+    assert "not claimed" in text
+    assert text.index("depend on one another") < text.index("What may be believed")
+
+
+def test_every_figure_has_its_table(clustered: SessionAssessment) -> None:
+    text = html_text(clustered)
+    for caption in (
+        "The sessions drawn",
+        "Success by position",
+        "Quantiles of the densities drawn",
+        "R(n) = P(the next n tasks all succeed)",
+        "Continuing the last session: posterior mean",
+        "All of the next n tasks succeed, if all are of one subdomain",
+        "Chains: R-hat",
+    ):
+        assert caption in text
+    row = clustered.domains[0].reliability.functional("pass_at", start="continuing", n=3)
+    assert row is not None
+    assert f"{row.estimate.value:.3f}" in text
+    assert "beta-binomial" in text
+
+
+def test_asked_for_extras_reach_page_and_json() -> None:
+    settings = SamplerSettings(warmup=100, draws=200, max_draws=200)
+    log = log_of(["sffsss" * 10], domains=2)
+    result = assess_sessions(
+        log, rng=0, n_states=(1, 2), settings=settings, bootstrap=2, envelope=True
+    )
+    text = html_text(result)
+    structure_of(text)
+    assert "over the whole box of priors" in text
+    assert "parametric bootstrap: p" in text
+    assert text.count('<svg role="img"') == 9
+    jsonschema.validate(json.loads(json_text(result)), SCHEMA)

@@ -177,7 +177,11 @@ def leave_one_out(posterior: HMMPosterior, sequences: TaskSequences) -> LeaveOne
     terms = np.empty((sequences.n_tasks, n))
     for first in range(0, n, _CHUNK):
         part = slice(first, first + _CHUNK)
-        chunk = _Draws(*(array[part] for array in draws[:3]), draws.shares, draws.converged)
+        chunk = draws._replace(
+            success_prob=draws.success_prob[part],
+            transition=draws.transition[part],
+            initial=draws.initial[part],
+        )
         for r in range(sequences.n_sessions):
             a, b = int(sequences.offsets[r]), int(sequences.offsets[r + 1])
             terms[a:b, part] = _marginal_terms(chunk, sequences, a, b)
@@ -276,7 +280,7 @@ def leave_future_out(
         converged &= draws.converged
         refits.append(at)
         block = _score_block(draws, sequences, at, min(at + refit_every, T), horizon)
-        index += block.index
+        index += block.places
         pointwise += block.terms
         k += block.pareto_k
         at = block.stop
@@ -347,7 +351,7 @@ def _fit(
 
 
 class _Block(NamedTuple):
-    index: list[int]
+    places: list[int]
     terms: list[float]
     pareto_k: list[float]
     stop: int

@@ -232,7 +232,8 @@ def _search(
     from scipy.optimize import minimize
 
     order = np.argsort([sign * value for value, _ in at_corners])
-    best, best_value = corners[order[0]], sign * at_corners[order[0]][0]
+    best: FloatArray = corners[order[0]]
+    best_value = sign * at_corners[order[0]][0]
     for i in order[:3]:
         found = minimize(
             lambda h: tuple(sign * part for part in _raw(family, h)),
@@ -243,7 +244,7 @@ def _search(
         )
         value = sign * _weighed(family, found.x)[0]
         if value < best_value:
-            best, best_value = np.asarray(found.x), value
+            best, best_value = np.asarray(found.x, dtype=np.float64), value
     return best
 
 
