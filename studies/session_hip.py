@@ -226,9 +226,10 @@ independent recomputation of the published envelopes.
 
 The printed envelopes are reproduced by drawing as they were drawn, up to the luck of the draw.
 {luck} They are inner bounds: corners alone widen them, because uniform draws in four dimensions
-seldom come near the edges where a prior matters most; the search finds nothing beyond the corners. The posterior mean of the concentration lies between {nu_low:.2f} and {nu_high:.2f}
-over the drawn priors (median {nu:.2f}) beside 80 questions a subdomain: pooling moves little, the
-prior of the mean does.
+seldom come near the edges where a prior matters most; the search finds nothing beyond the corners.
+The posterior mean of the concentration lies between {nu_low:.2f} and {nu_high:.2f} over the drawn
+priors (median {nu:.2f}) beside 80 questions a subdomain: pooling moves little, the prior of the
+mean does.
 
 **Intervals.** The published synthetic study prints one data set of 100, 500, 1,000 and 300 tasks
 with p_L = .5860; its four rates are not public. Rates here .43, .52, .62, .635 with weights by size
