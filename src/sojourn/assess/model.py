@@ -12,6 +12,7 @@ import numpy as np
 import sojourn
 from sojourn._validation import check_positive_int, generator
 from sojourn.assess.certify import certify
+from sojourn.assess.forecast import forecast_claim, measured_skill
 from sojourn.assess.model_file import FittedModel
 from sojourn.corpus import Policy, StepTypes, TraceCorpus, resolve
 from sojourn.corpus.columns import step_key
@@ -84,8 +85,11 @@ def fit_model(
     fit = fit_candidate(process, sequences, rng=for_fit)
     claims: list[Mapping[str, Any]] | None = None
     if certificate and fit.name == "homogeneous":
-        found = certify(sequences, approximate=not states.order_free, rng=for_claims)
-        claims = [claim.to_dict() for claim in found.claims]
+        for_tests, for_skill = for_claims.spawn(2)
+        found = certify(sequences, approximate=not states.order_free, rng=for_tests).claims
+        order = next(claim for claim in found if claim.claim == "order")
+        skill = forecast_claim(order, *measured_skill(sequences, fit, rng=for_skill))
+        claims = [claim.to_dict() for claim in (*found, skill)]
     types = corpus.step_types
     used = np.unique(types.name[np.unique(corpus.steps)])
     return FittedModel(

@@ -10,12 +10,26 @@ from __future__ import annotations
 import os
 import sys
 from enum import IntEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import sojourn
-from sojourn.cli import assess, compare, convert, demo, formats, gate, simulate, validate
+from sojourn.cli import (
+    assess,
+    compare,
+    convert,
+    demo,
+    export,
+    fit,
+    forecast,
+    formats,
+    gate,
+    simulate,
+    validate,
+    whatif,
+)
 
 __all__ = ["ExitCode", "app", "main"]
 
@@ -49,6 +63,10 @@ app.command("formats")(formats.command)
 app.command("convert")(convert.command)
 app.command("compare")(compare.command)
 app.command("gate")(gate.command)
+app.command("fit")(fit.command)
+app.command("forecast")(forecast.command)
+app.command("whatif")(whatif.command)
+app.command("export")(export.command)
 app.command("simulate")(simulate.command)
 app.command("validate")(validate.command)
 
@@ -82,18 +100,30 @@ def main(arguments: list[str] | None = None) -> int:
     arguments : list of str, optional
         The command line without the program's name; by default the process's own.
     """
-    from sojourn.errors import NothingUsableError, ReaderError, RuleError, StateTableError
+    from sojourn.cli._config import read_config
+    from sojourn.errors import (
+        ConfigError,
+        NothingUsableError,
+        ReaderError,
+        RuleError,
+        StateTableError,
+    )
 
     command = typer.main.get_command(app)
     try:
-        code = command.main(args=arguments, prog_name="sojourn", standalone_mode=False)
+        code = command.main(
+            args=arguments,
+            prog_name="sojourn",
+            standalone_mode=False,
+            default_map=read_config(command, Path.cwd()),
+        )
     except ReaderError as error:
         return _fail(str(error), ExitCode.INPUT)
     except NothingUsableError as error:
         return _fail(str(error), ExitCode.NOTHING_USABLE)
     except StateTableError as error:
         return _fail(f"--states: {error}", ExitCode.USAGE)
-    except RuleError as error:
+    except (ConfigError, RuleError) as error:
         return _fail(str(error), ExitCode.USAGE)
     except OSError as error:
         if isinstance(error, BrokenPipeError):

@@ -1,0 +1,58 @@
+"""``sojourn export``: a model for model checkers (PRISM, Storm) or as a drawing (DOT, Mermaid)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.cli._models import ModelPath, load, put_text
+from sojourn.cli._options import Quiet
+
+__all__ = ["command"]
+
+
+def command(
+    model: ModelPath,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="FORMAT", help="prism, tra, lab, drn, dot or mermaid."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write it; tra writes a .lab beside."
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a fitted process in the language of another tool."""
+    from sojourn.process.export import EXPORTS, export_process
+
+    if to not in EXPORTS:
+        raise typer.BadParameter(f"{to!r} is none of {', '.join(EXPORTS)}", param_hint="--to")
+    if output is not None and not output.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
+    if output is not None and output.is_dir():
+        raise typer.BadParameter(f"{output} is a folder", param_hint="--output")
+    beside = None
+    if output is not None and to == "tra":
+        beside = output.with_suffix(".lab")
+        if beside == output:
+            raise typer.BadParameter(
+                "its labels go into a .lab file beside it, so it needs another suffix",
+                param_hint="--output",
+            )
+    fitted = load(model)
+    try:
+        text = export_process(fitted.process, to)
+        labels = None if beside is None else export_process(fitted.process, "lab")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    put_text(text, output, quiet=quiet)
+    if beside is not None and labels is not None:
+        put_text(labels, beside, quiet=quiet)

@@ -1,0 +1,160 @@
+"""``sojourn fit``: a model of one group of runs, kept in a file for forecasts and what-ifs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli._options import (
+    Columns,
+    Format,
+    Outcomes,
+    Paths,
+    Quiet,
+    Scorer,
+    Strict,
+    policy,
+    read_corpus,
+)
+from sojourn.cli.assess import By, Faults, Limits, Seed, States
+
+if TYPE_CHECKING:
+    from sojourn.corpus import TraceCorpus
+    from sojourn.corpus.traces import Group
+
+__all__ = ["command"]
+
+_MAX_LISTED = 5
+
+
+def command(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The model file to write.")
+    ],
+    process: Annotated[
+        str,
+        typer.Option(
+            "--process",
+            metavar="NAME",
+            help="homogeneous, progress, order-K, semi-markov, phases-N, mixture-N, or auto.",
+        ),
+    ] = "homogeneous",
+    format: Format = None,
+    columns: Columns = None,
+    scorer: Scorer = None,
+    outcomes: Outcomes = None,
+    limits: Limits = "censor",
+    faults: Faults = "exclude",
+    by: By = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Fit all runs as one group.")] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="FIELD=VALUE", help="Of several groups, which to fit."),
+    ] = None,
+    states: States = None,
+    draws: Annotated[
+        int, typer.Option(help="Refits to resampled tasks, for intervals.", min=19, max=9999)
+    ] = 199,
+    certificate: Annotated[
+        bool, typer.Option("--certificate/--no-certificate", help="Certify a homogeneous chain.")
+    ] = True,
+    seed: Seed = 0,
+    strict: Strict = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a process to one group of runs and keep it in a file."""
+    chosen = policy(limits, faults)
+    _check_process(process)
+    if not output.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
+    if output.is_dir():
+        raise typer.BadParameter(f"{output} is a folder", param_hint="--output")
+    from sojourn.readers.state_table import read_state_table
+
+    table = None if states is None else read_state_table(states)
+    corpus = read_corpus(
+        paths,
+        format=format,
+        columns=columns,
+        scorer=scorer,
+        outcomes=outcomes,
+        strict=strict,
+        quiet=quiet,
+    )
+    group, part = _one_group(corpus, by, where, pool=pool)
+    from sojourn.assess.model import fit_model
+    from sojourn.assess.model_file import write_model
+    from sojourn.cli._progress import Progress
+
+    with Progress(quiet=quiet) as progress:
+        progress.say(f"fitting {group}")
+        model = fit_model(
+            part,
+            process=process,
+            policy=chosen,
+            table=table,
+            n_draws=draws,
+            certificate=certificate,
+            group=group.to_dict(),
+            rng=seed,
+        )
+    write_model(model, output)
+    typer.echo(str(model))
+    if not quiet:
+        typer.echo(f"wrote {output}", err=True)
+
+
+def _check_process(name: str) -> None:
+    from sojourn.process.candidates import check_candidate
+
+    try:
+        if name != "auto":
+            check_candidate(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--process") from None
+
+
+def _one_group(
+    corpus: TraceCorpus, by: list[str] | None, where: list[str] | None, *, pool: bool
+) -> tuple[Group, TraceCorpus]:
+    """Return the one group of runs that was asked for.
+
+    Raises
+    ------
+    typer.BadParameter
+        If several groups are there, or none as ``--where`` asks for.
+    """
+    from sojourn.cli.assess import grouping
+    from sojourn.errors import NothingUsableError
+    from sojourn.tables import clean
+
+    groups = corpus.groups(grouping(by, pool=pool))
+    wanted = [_pair(item) for item in where or ()]
+    found = [
+        (group, runs)
+        for group, runs in groups
+        if all(dict(group.labels).get(name) == value for name, value in wanted)
+    ]
+    if not groups:
+        raise NothingUsableError("there is no run to fit")
+    if len(found) == 1:
+        group, runs = found[0]
+        return group, corpus.select(runs)
+    names = "; ".join(clean(group) for group, _ in (found or groups)[:_MAX_LISTED])
+    if not found:
+        raise typer.BadParameter(f"no group is so; there are {names}", param_hint="--where")
+    raise typer.BadParameter(
+        f"a model is of one group of runs, and there are {len(found)}: {names}"
+        f"{'; ...' if len(found) > _MAX_LISTED else ''}. Choose one with --where FIELD=VALUE, "
+        "group otherwise with --by, or fit them all as one with --pool"
+    )
+
+
+def _pair(item: str) -> tuple[str, str]:
+    name, separator, value = item.partition("=")
+    if not (name and separator):
+        raise typer.BadParameter(f"{item!r} is not FIELD=VALUE", param_hint="--where")
+    return name, value
