@@ -136,10 +136,11 @@ def _members(chain: UnrolledChain, name: str) -> npt.NDArray[np.intp]:
     return np.flatnonzero(chain.owner == chain.state_names.index(name))
 
 
-def _target(chain: UnrolledChain, name: str, row: Floats) -> Floats:
+def _target(chain: UnrolledChain, name: str, row: Floats, k: int | None) -> Floats:
     """Distribution over next events that stands for "goes to `name`" in a row.
 
-    Where a state is several inner ones, the row itself says which of them it leads to.
+    Where a state is several inner ones, the row itself says which of them it leads to; else it is
+    the one at which runs that have been in inner state `k` enter that state.
     """
     n = chain.n_inner
     if name in chain.state_names:
@@ -150,13 +151,33 @@ def _target(chain: UnrolledChain, name: str, row: Floats) -> Floats:
             return target
         total = row[members].sum()
         if total <= 0.0:
-            raise ValueError(f"this process does not say how a run there would get to {name!r}")
+            target[_entrance(chain, members, k, name)] = 1.0
+            return target
         target[members] = row[members] / total
         return target
     if name in ("success", "failure"):
         return np.asarray(np.eye(n + 2)[n + ("success", "failure").index(name)], dtype=np.float64)
     known = ", ".join(map(repr, chain.state_names))
     raise ValueError(f"{name!r} is neither success, failure nor a state; there are {known}")
+
+
+def _entrance(chain: UnrolledChain, members: npt.NDArray[np.intp], k: int | None, name: str) -> int:
+    """Find the one inner state at which runs from `k` enter a state, from whatever other state."""
+    n = chain.n_inner
+    moves = (chain.rows[:, :, :n] > 0.0).any(axis=0)
+    reached = np.zeros(n, dtype=np.bool_)
+    if k is not None:
+        reached[k] = True
+    while True:
+        wider = reached | moves[reached].any(axis=0)
+        if np.array_equal(wider, reached):
+            break
+        reached = wider
+    others = reached & (chain.owner != chain.owner[members[0]])
+    entered = members[moves[others][:, members].any(axis=0)]
+    if entered.size != 1:
+        raise ValueError(f"this process does not say how a run there would get to {name!r}")
+    return int(entered[0])
 
 
 def _reroute(chain: UnrolledChain, change: Reroute) -> UnrolledChain:
@@ -174,7 +195,7 @@ def _reroute(chain: UnrolledChain, change: Reroute) -> UnrolledChain:
                     raise ValueError(f"nothing but failure follows {change.state!r}; name a target")
                 target = rest / rest.sum()
             else:
-                target = _target(chain, change.to, row)
+                target = _target(chain, change.to, row, int(k))
             row[-1] -= moved
             rows[t, k] = row + moved * target
     return chain.with_rows(rows)
@@ -185,12 +206,12 @@ def _remove(chain: UnrolledChain, change: Remove) -> UnrolledChain:
     if change.to == change.state:
         raise ValueError(f"{change.state!r} cannot be replaced by itself")
 
-    def without(row: Floats) -> Floats:
+    def without(row: Floats, k: int | None) -> Floats:
         moved = row[members].sum()
         if moved == 0.0:
             return row
         if change.to is not None:
-            target = _target(chain, change.to, row)
+            target = _target(chain, change.to, row, k)
         else:
             target = row.copy()
             target[members] = 0.0
@@ -208,8 +229,8 @@ def _remove(chain: UnrolledChain, change: Remove) -> UnrolledChain:
     others = np.setdiff1d(np.arange(chain.n_inner), members)
     for t in range(chain.n_layers):
         for k in others:
-            rows[t, k] = without(rows[t, k])
-    return chain.with_rows(rows, without(chain.start))
+            rows[t, k] = without(rows[t, k], int(k))
+    return chain.with_rows(rows, without(chain.start, None))
 
 
 def _change_row(chain: UnrolledChain, change: ChangedRow) -> UnrolledChain:
@@ -225,6 +246,6 @@ def _change_row(chain: UnrolledChain, change: ChangedRow) -> UnrolledChain:
             made[-2:] = change.probabilities[m:]
             for name, share in zip(events[:m], change.probabilities[:m], strict=True):
                 if share > 0.0 and name is not None:
-                    made += share * _target(chain, name, rows[t, k])
+                    made += share * _target(chain, name, rows[t, k], int(k))
             rows[t, k] = made
     return chain.with_rows(rows)
