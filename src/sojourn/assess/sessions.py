@@ -19,7 +19,6 @@ import numpy.typing as npt
 from sojourn._validation import check_fraction, check_positive_int
 from sojourn.assess.cautions import Caution
 from sojourn.assess.session_claims import (
-    Doubts,
     can_vary,
     domain_cautions,
     domain_claims,
@@ -27,15 +26,12 @@ from sojourn.assess.session_claims import (
     outages,
 )
 from sojourn.assess.session_counts import position_bins
-from sojourn.assess.session_density import posterior_density
-from sojourn.assess.session_figures import Density, EnvelopeRow, SystemRow, TaskTrace
+from sojourn.assess.session_figures import EnvelopeRow, TaskTrace
 from sojourn.assess.session_reliability import (
     domain_reliability,
     independent_source,
     posterior_source,
     run_lengths,
-    summary,
-    too_long,
 )
 from sojourn.assess.session_results import (
     DomainAssessment,
@@ -45,6 +41,12 @@ from sojourn.assess.session_results import (
     SessionSummary,
 )
 from sojourn.assess.session_stacking import stacked_runs
+from sojourn.assess.session_system import (
+    Assessed,
+    system_density,
+    system_envelope,
+    system_rows,
+)
 from sojourn.assess.traces import _seeded
 from sojourn.corpus import Group, Policy, SessionLog
 from sojourn.errors import NothingUsableError
@@ -62,9 +64,7 @@ from sojourn.session import (
     prior_predictive,
     sample,
     select_n_states,
-    system_success_run,
 )
-from sojourn.tables import clean
 from sojourn.task_sequences import TaskSequences
 
 __all__ = ["assess_session_groups", "assess_sessions"]
@@ -72,7 +72,6 @@ __all__ = ["assess_session_groups", "assess_sessions"]
 FloatArray = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 
-_CONVENTIONS = ("domain_once", "domain_per_task")
 # More draws than these seldom help chains that still disagree.
 _SAMPLING = SamplerSettings(max_draws=8000)
 # With this many sessions the law of their first state is estimated, not assumed.
@@ -235,16 +234,6 @@ class _Settings(NamedTuple):
     n_threads: int
 
 
-class _Assessed(NamedTuple):
-    """A domain's result, and the draws that the system's figures are made of."""
-
-    result: DomainAssessment
-    cautions: tuple[Caution, ...]
-    run: FloatArray  # (n_draws, n_max)
-    independent_run: FloatArray
-    doubt: Doubts
-
-
 def _assess(
     log: SessionLog,
     group: Group,
@@ -270,7 +259,9 @@ def _assess(
     return SessionAssessment(
         group=group,
         domains=domains,
-        system=tuple(_system(found, weights, settings)) if whole else (),
+        system=system_rows(found, weights, n_max=settings.n_max, ci_prob=settings.ci_prob)
+        if whole
+        else (),
         profile=profile,
         corpus=SessionSummary(
             n_tasks=len(log),
@@ -284,8 +275,8 @@ def _assess(
         policy=settings.policy,
         seed=seed,
         ci_prob=settings.ci_prob,
-        system_density=_system_density(found, weights) if mixed else None,
-        system_envelope=_system_envelope(found, weights) if whole else None,
+        system_density=system_density(found, weights) if mixed else None,
+        system_envelope=system_envelope(found, weights) if whole else None,
     )
 
 
@@ -310,7 +301,7 @@ def _assess_domain(
     profile: OperationalProfile,
     settings: _Settings,
     rng: np.random.Generator,
-) -> _Assessed:
+) -> Assessed:
     for_test, for_scores, for_model, for_draws, for_prior, for_stack, for_boot = rng.spawn(7)
     sequences = log.task_sequences(name, policy=settings.policy)
     weights = np.array(profile.subdomain_weights(name, sequences.subdomain_names))
@@ -396,7 +387,7 @@ def _assess_domain(
     )
     cautions = domain_cautions(result, sequences, several=len(log.domains) > 1)
     run, run_alone = source.flat("continuing"), alone.flat("continuing")
-    return _Assessed(result, tuple(cautions), run, run_alone, doubt)
+    return Assessed(result, tuple(cautions), run, run_alone, doubt)
 
 
 def _envelope(
@@ -429,84 +420,3 @@ def _gain_test(
         rng=rng,
     )
     return GainTest(p_value=p_value, gains=tuple(float(gain) for gain in gains))
-
-
-def _system(
-    found: Sequence[_Assessed], weights: dict[str, float], settings: _Settings
-) -> Iterator[SystemRow]:
-    """Combine the domains; they are independent a posteriori, so that draws pair at will."""
-    used = [item for item in found if weights[item.result.name] > 0]
-    share = np.array([weights[item.result.name] for item in used])
-    share = share / share.sum()
-    size = min(item.run.shape[0] for item in used)
-    runs = [_thinned(item.run, size) for item in used]
-    alone = [_thinned(item.independent_run, size) for item in used]
-    reasons = _named(used, [item.doubt.figures for item in used])
-    reasons_alone = _named(used, [item.doubt.independent for item in used])
-    longest = min(item.result.longest_session for item in used)
-    figures = [item.result.reliability for item in used]
-    for convention in _CONVENTIONS:
-        model = system_success_run(runs, share, convention=convention)
-        independent = system_success_run(alone, share, convention=convention)
-        # Domains are independent a posteriori and each enters linearly: means combine exactly.
-        mean = system_success_run([f.curve.value for f in figures], share, convention=convention)
-        mean_alone = system_success_run(
-            [f.independent_curve.value for f in figures], share, convention=convention
-        )
-        for n in run_lengths(settings.n_max):
-            far = too_long(n, longest)
-            yield SystemRow(
-                convention=convention,
-                n=n,
-                estimate=summary(model[:, n - 1], [*reasons, *far], settings.ci_prob, mean[n - 1]),
-                independent=summary(
-                    independent[:, n - 1],
-                    [*reasons_alone, *far],
-                    settings.ci_prob,
-                    mean_alone[n - 1],
-                ),
-            )
-
-
-def _system_density(found: Sequence[_Assessed], weights: dict[str, float]) -> Density:
-    size = min(item.run.shape[0] for item in found)
-    draws = np.zeros(size)
-    for item in found:
-        draws += weights[item.result.name] * _thinned(item.run[:, 0], size)
-    return posterior_density(draws, label="system", level="system")
-
-
-def _system_envelope(
-    found: Sequence[_Assessed], weights: dict[str, float]
-) -> tuple[EnvelopeRow, ...] | None:
-    """Sum the domains' bounds: each domain's prior moves in its own box, apart from the others."""
-    parts = []
-    for item in found:
-        rows = item.result.reliability.envelope
-        if rows is None:
-            return None
-        if weights[item.result.name] > 0:
-            parts.append((weights[item.result.name], rows))
-    return tuple(
-        EnvelopeRow(
-            n=rows[0].n,
-            low=sum(w * row.low for (w, _), row in zip(parts, rows, strict=True)),
-            high=sum(w * row.high for (w, _), row in zip(parts, rows, strict=True)),
-        )
-        for rows in zip(*(rows for _, rows in parts), strict=True)
-    )
-
-
-def _thinned(draws: FloatArray, size: int) -> FloatArray:
-    keep = np.linspace(0, draws.shape[0] - 1, size).round().astype(int)
-    return np.asarray(draws[keep])
-
-
-def _named(used: Sequence[_Assessed], reasons: Sequence[Sequence[str]]) -> list[str]:
-    if len(used) == 1:
-        return list(reasons[0])
-    return [
-        f"{clean(item.result.name)}: {reason}"
-        for item, given in zip(used, reasons, strict=True)
-        for reason in given
-    ]
