@@ -154,7 +154,7 @@ def test_sessions_convert_and_validate(
         ["convert", "TABLE", "-o", "out.csv", "--as", "traces"],
         ["convert", "TABLE", "-o", "out.xlsx"],
         ["convert", "TABLE", "-o", "out.csv", "--no-digests"],
-        ["validate", "TABLE", "--outcomes", "x.csv"],
+        ["validate", "TABLE", "--outcomes", "x.csv", "--as", "sessions"],
     ],
 )
 def test_what_does_not_go_with_sessions_is_refused(

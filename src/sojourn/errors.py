@@ -7,6 +7,7 @@ figure that is withheld is an answer and never an exception.
 from __future__ import annotations
 
 __all__ = [
+    "ConfigError",
     "EmptySourceError",
     "NothingUsableError",
     "ReaderError",
@@ -41,6 +42,10 @@ class NothingUsableError(SojournError):
 
 class StateTableError(SojournError, ValueError):
     """A user's table of states does not cover the steps that stand in the logs."""
+
+
+class ConfigError(SojournError, ValueError):
+    """A file of settings is no TOML, or holds a key that means nothing."""
 
 
 class RuleError(SojournError, ValueError):

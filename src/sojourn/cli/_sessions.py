@@ -55,8 +55,17 @@ _RUNS_ONLY = {
 _SESSIONS_ONLY = {"profile": "--profile", "n_max": "--n-max"}
 
 
-def stream(paths: Sequence[str], *, wanted: str | None, format: str | None, quiet: bool) -> str:
+def stream(
+    paths: Sequence[str],
+    *,
+    wanted: str | None,
+    format: str | None,
+    quiet: bool,
+    outcomes: Path | None = None,
+) -> str:
     """Return ``traces`` or ``sessions``: what was asked for, else what the sources are.
+
+    Verdicts of a second file are joined to runs, so with them the sources are taken for runs.
 
     Raises
     ------
@@ -72,6 +81,8 @@ def stream(paths: Sequence[str], *, wanted: str | None, format: str | None, quie
                 f"{wanted!r} is none of {', '.join(_KINDS)}", param_hint="--as"
             )
         return wanted
+    if outcomes is not None:
+        return "traces"
     kinds = [
         source.kind
         for path in paths

@@ -157,7 +157,7 @@ def command(
     if require_certificate and settings is None:
         raise typer.BadParameter("--require-certificate needs the chain; leave out --no-chain")
     with as_files(paths) as files:
-        kind = stream(files, wanted=as_, format=format, quiet=quiet)
+        kind = stream(files, wanted=as_, format=format, quiet=quiet, outcomes=outcomes)
         refuse(context, kind)
         if kind == "sessions":
             log = read_log(

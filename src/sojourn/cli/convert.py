@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Convert logs into one file: outcomes and the structure of steps, no text."""
     with as_files(paths) as files:
-        kind = stream(files, wanted=as_, format=format, quiet=quiet)
+        kind = stream(files, wanted=as_, format=format, quiet=quiet, outcomes=outcomes)
         refuse(context, kind)
         check_output(output, kind)
         if kind == "sessions":

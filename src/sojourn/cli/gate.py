@@ -119,7 +119,7 @@ def command(
         )
 
     with as_files(paths) as files:
-        if stream(files, wanted=as_, format=format, quiet=quiet) == "sessions":
+        if stream(files, wanted=as_, format=format, quiet=quiet, outcomes=outcomes) == "sessions":
             if baseline is not None or per_task is not None:
                 raise typer.BadParameter("--baseline and --per-task are for runs")
             from sojourn.assess.gate import apply_session_rules, two_sided

@@ -47,7 +47,7 @@ def command(
     from sojourn.tables import clean
 
     with as_files(paths) as files:
-        kind = stream(files, wanted=as_, format=format, quiet=quiet)
+        kind = stream(files, wanted=as_, format=format, quiet=quiet, outcomes=outcomes)
         refuse(context, kind)
         found: TraceCorpus | SessionLog
         if kind == "sessions":
