@@ -122,7 +122,8 @@ def estimate_of(
     low, high = (float(q) for q in np.quantile(draws, (tail, 1.0 - tail)))
     kind, reasons, status = f"bootstrap_{law}", [], Status.SUPPORTED
     some, flawed = _contributing(counts, k, quantity)
-    if min(some, flawed) < _FEW:
+    alike = high - low < 1e-9
+    if min(some, flawed) < _FEW or alike:
         # Resampling few tasks that differ says too little of those that were not drawn.
         posterior = fit_beta_binomial(counts)
         moment = (
@@ -133,10 +134,13 @@ def estimate_of(
         modelled = posterior.interval(moment, ci_prob=ci_prob)
         low, high = min(low, modelled.low), max(high, modelled.high)
         kind = f"{kind}_and_beta_binomial"
-        reasons.append(
-            f"{min(some, flawed)} tasks tell the value from {0 if some <= flawed else 1}, fewer "
-            f"than {_FEW}: the interval also covers that of a beta-binomial law"
-        )
+        if alike:
+            reasons.append("resampled tasks do not differ: the interval is a beta-binomial law's")
+        else:
+            reasons.append(
+                f"{min(some, flawed)} tasks tell the value from {0 if some <= flawed else 1}, "
+                f"fewer than {_FEW}: the interval also covers that of a beta-binomial law"
+            )
     if counts.n_units < 2:
         status = Status.INCONCLUSIVE
         reasons.insert(0, "one unit of tasks does not tell how much others would differ")
