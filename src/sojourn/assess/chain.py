@@ -52,8 +52,8 @@ class ChainSettings:
         Repeat the choice of the process in every corpus of its test of fit (minutes).
     candidates : tuple of str
         What the choice is made among.
-    n_simulated : int
-        Corpora of the test of fit, and replicates of the bound, of a chosen process.
+    n_simulated, n_refits : int
+        Simulated corpora of the test of fit, and replicates of the bound, of a chosen process.
     """
 
     table: Mapping[str, str] | None = None
@@ -69,6 +69,7 @@ class ChainSettings:
     full: bool = False
     candidates: tuple[str, ...] = CANDIDATES
     n_simulated: int = 499
+    n_refits: int = 299
 
     def __post_init__(self) -> None:
         if self.process is not None:
@@ -353,6 +354,7 @@ def assess_chain(
             alpha=settings.alpha,
             margin=settings.margin,
             n_draws=settings.n_simulated,
+            n_refits=settings.n_refits,
             n_exchanges=settings.n_draws,
             icc=icc,
             approximate=not states.order_free,

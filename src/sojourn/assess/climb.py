@@ -157,6 +157,7 @@ def climb(
     alpha: float = 0.05,
     margin: float = 0.10,
     n_draws: int = 499,
+    n_refits: int = 299,
     n_exchanges: int = 999,
     icc: float | None = None,
     approximate: bool = False,
@@ -178,8 +179,9 @@ def climb(
         What is compared otherwise.
     alpha, margin : float
         Size of each test; the error of a curve that is of no matter.
-    n_draws, n_exchanges : int
-        Replicates of the bound and of the test of fit; draws of the test of memory.
+    n_draws, n_refits, n_exchanges : int
+        Simulated corpora of the test of fit, replicates of the bound, draws of the test of
+        memory.
     icc : float, optional
         Intraclass correlation of success within tasks, for the simulated corpora.
     approximate : bool
@@ -214,7 +216,7 @@ def climb(
                 return Climb(choice=choice, notes=notes)
         else:
             fits = [fit_candidate(name, runs, rng=for_choice)]
-        bounds = _bounds(fits, runs, margin, n_draws, ci_prob, threads, for_bound)
+        bounds = _bounds(fits, runs, margin, n_refits, ci_prob, threads, for_bound)
         found = _certify(
             fits,
             bounds,
@@ -235,7 +237,7 @@ def _bounds(
     fits: Sequence[BootstrappedProcess],
     runs: StateSequences,
     margin: float,
-    n_draws: int,
+    n_refits: int,
     ci_prob: float,
     threads: Executor,
     rng: np.random.Generator,
@@ -249,7 +251,7 @@ def _bounds(
             process,
             runs,
             margin=margin,
-            n_resamples=min(n_draws, max(_MIN_RESAMPLES, _MAX_BOUND_CELLS // horizon)),
+            n_resamples=min(n_refits, max(_MIN_RESAMPLES, _MAX_BOUND_CELLS // horizon)),
             ci_prob=ci_prob,
             horizon=horizon,
             executor=threads,

@@ -24,6 +24,7 @@ from sojourn._validation import check_fraction, check_positive_int, frozen_array
 from sojourn.estimates import Verdict, number
 from sojourn.process._ranks import smallest_p, two_sided_p, upper_p
 from sojourn.process.base import RefittableProcess
+from sojourn.process.process_bound import BootstrappedProcess
 from sojourn.process.task_effect import TaskEffect, match_task_effect, outcome_correlation
 from sojourn.sequences import CENSORED, StateSequences
 
@@ -228,7 +229,7 @@ def test_fit(
     design = _design(sequences)
     wanted = outcome_correlation(sequences) if icc is None else icc
     effect = match_task_effect(process, wanted, max_steps=design.max_steps, rng=source)
-    again = _choosing(candidates) if full else _refitting(process)
+    again = _choosing(candidates, design.horizon) if full else _refitting(process, design.horizon)
     seeds = source.spawn(n_draws)
 
     def rows_of(chunk: Sequence[np.random.Generator]) -> Floats:
@@ -236,7 +237,8 @@ def test_fit(
 
     chunks = [seeds[k::_N_CHUNKS] for k in range(min(_N_CHUNKS, n_draws))]
     parts = map(rows_of, chunks) if executor is None else executor.map(rows_of, chunks)
-    rows = np.vstack([_statistics(process, sequences, design), *parts])
+    own = _curves_of(process, design.horizon)
+    rows = np.vstack([_statistics(own, sequences, design), *parts])
     return _result(process, sequences, design, effect, rows, alpha, full)
 
 
@@ -310,22 +312,36 @@ def _cut_after(sequences: StateSequences, caps: Ints) -> StateSequences:
     )
 
 
-_Again = Callable[[StateSequences, np.random.Generator], RefittableProcess]
+# From a corpus to both curves of the process that is fitted to it.
+_Again = Callable[[StateSequences, np.random.Generator], Floats]
 
 
-def _refitting(process: RefittableProcess) -> _Again:
-    return lambda runs, _rng: process.refit(runs)
+def _refitting(process: RefittableProcess, horizon: int) -> _Again:
+    """Fit the same kind of process again, curves only where it can be had: that is faster."""
+
+    def refit(runs: StateSequences, _rng: np.random.Generator) -> Floats:
+        if not isinstance(process, BootstrappedProcess):
+            return _curves_of(process.refit(runs), horizon)
+        once = np.ones((1, np.unique(runs.unit).size))
+        return np.asarray(process.bootstrap_curves(runs, once, horizon)[0])
+
+    return refit
 
 
-def _choosing(candidates: Sequence[str] | None) -> _Again:
+def _choosing(candidates: Sequence[str] | None, horizon: int) -> _Again:
+    from sojourn.process.candidates import CANDIDATES
     from sojourn.process.choice import choose_process
 
-    def choose(runs: StateSequences, rng: np.random.Generator) -> RefittableProcess:
-        if candidates is None:
-            return choose_process(runs, rng=rng).process
-        return choose_process(runs, candidates=candidates, rng=rng).process
+    names = CANDIDATES if candidates is None else candidates
+
+    def choose(runs: StateSequences, rng: np.random.Generator) -> Floats:
+        return _curves_of(choose_process(runs, candidates=names, rng=rng).process, horizon)
 
     return choose
+
+
+def _curves_of(process: RefittableProcess, horizon: int) -> Floats:
+    return np.stack([process.success_within(horizon), process.failure_within(horizon)])
 
 
 def _simulated(
@@ -345,7 +361,7 @@ def _simulated(
     return _statistics(again(runs, rng), runs, design)
 
 
-def _statistics(process: RefittableProcess, runs: StateSequences, design: _Design) -> Floats:
+def _statistics(fitted: Floats, runs: StateSequences, design: _Design) -> Floats:
     from sojourn.process._exact_kernels import incidence_curves
 
     horizon = design.horizon
@@ -355,8 +371,7 @@ def _statistics(process: RefittableProcess, runs: StateSequences, design: _Desig
     incidence_curves(endings, observed)
     return np.array(
         [
-            np.abs(process.success_within(horizon) - observed[0]).max(),
-            np.abs(process.failure_within(horizon) - observed[1]).max(),
+            *np.abs(fitted - observed).max(axis=1),
             runs.lengths.var(),
             _second_order(runs, design.edges),
         ]
