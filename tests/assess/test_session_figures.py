@@ -17,7 +17,7 @@ from sojourn.assess.session_density import posterior_density
 from sojourn.assess.session_reliability import tail_weight
 from sojourn.assess.session_results import SessionAssessment
 from sojourn.assess.session_stacking import stacked_runs
-from sojourn.assess.sessions import assess_sessions
+from sojourn.assess.sessions import assess_session_groups, assess_sessions
 from sojourn.estimates import Status
 from sojourn.records import OperationalProfile
 from sojourn.session import HMMPosterior, HMMSpec, SamplerSettings, envelope, reliability, sample
@@ -27,7 +27,7 @@ QUICK = SamplerSettings(warmup=200, draws=400, max_draws=400)
 
 @cache
 def two_domains() -> SessionAssessment:
-    log = log_of(["sfssssfs" * 9], domains=("easy", "hard"), subdomains=("p", "q", "q"))
+    log = log_of(["sfssfssf" * 9], domains=("easy", "hard"), subdomains=("p", "q", "q"))
     profile = OperationalProfile(domains={"easy": 0.25, "hard": 0.75})
     return assess_sessions(log, profile, rng=0, n_states=(1,), n_max=4, envelope=True)
 
@@ -191,7 +191,7 @@ def test_envelope_is_that_of_the_domains_and_their_weighted_sum() -> None:
         assert estimate is not None
         assert estimate.estimate.value is not None
         assert parts[0].low <= estimate.estimate.value <= parts[0].high
-    sequences = log_of(["sfssssfs" * 9], domains=("easy", "hard"), subdomains=("p", "q", "q"))
+    sequences = log_of(["sfssfssf" * 9], domains=("easy", "hard"), subdomains=("p", "q", "q"))
     weights = [row.weight for row in result.domain("easy").reliability.subdomains]
     exact = envelope(sequences.task_sequences("easy"), weights=weights, n=4)
     assert by_domain[0] is not None
@@ -270,6 +270,10 @@ def test_tables_hold_the_results_figures() -> None:
     assert len(two_domains().to_pandas("functionals")) == sum(
         len(d.reliability.functionals) for d in two_domains().domains
     )
+    grouped = assess_session_groups(
+        log_of(["sf" * 15] * 2, models=("a", "b")), rng=0, n_states=(1,)
+    )
+    assert grouped.to_pandas()["model"].value_counts().to_dict() == {"a": 18, "b": 18}
     with pytest.raises(ValueError, match="table"):
         domain.to_pandas("nothing")
 

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sojourn.assess.session_figures import Reliability
-    from sojourn.assess.session_results import DomainAssessment, SessionAssessment
+    from sojourn.assess.session_results import (
+        DomainAssessment,
+        GroupedSessionAssessment,
+        SessionAssessment,
+    )
 
 __all__ = [
     "domain_inference_data",
     "domain_table",
     "draw_domain",
     "draw_whole",
+    "grouped_table",
     "run_table",
     "whole_table",
 ]
@@ -132,6 +137,21 @@ def _rows(domain: DomainAssessment, table: str) -> list[dict[str, Any]]:
 
 def whole_table(result: SessionAssessment, table: str) -> Any:
     """Return one table of all domains; see `SessionAssessment.to_pandas`."""
+    return _frame(_whole_rows(result, table))
+
+
+def grouped_table(result: GroupedSessionAssessment, table: str) -> Any:
+    """Return one table of all groups; see `GroupedSessionAssessment.to_pandas`."""
+    return _frame(
+        [
+            {**group.group.to_dict(), **row}
+            for group in result.groups
+            for row in _whole_rows(group, table)
+        ]
+    )
+
+
+def _whole_rows(result: SessionAssessment, table: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {"domain": domain.name, **row} for domain in result.domains for row in _rows(domain, table)
     ]
@@ -147,7 +167,7 @@ def whole_table(result: SessionAssessment, table: str) -> Any:
             }
             for row in result.system
         ]
-    return _frame(rows)
+    return rows
 
 
 def domain_inference_data(domain: DomainAssessment) -> Any:

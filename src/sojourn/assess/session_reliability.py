@@ -259,8 +259,13 @@ def _functionals(
 
 def _of_mix(source: Source, start: str, context: _Context) -> Iterator[FunctionalRow]:
     parameters = (source.transition, source.success_prob, source.laws[start], source.weights)
+    law, at = source.laws[start], 1
     for n in context.ns:
-        yield _functional(reliability.hazard_at(*parameters, n), "hazard", start, context, n=n)
+        # From one n to the next: the law of the state after n - 1 successes.
+        law = reliability.state_after_successes(*parameters[:2], law, source.weights, n - at)
+        at = n
+        draws = reliability.hazard_at(*parameters[:2], law, source.weights, 1)
+        yield _functional(draws, "hazard", start, context, n=n)
     n_max = context.ns[-1]
     for failures in _FAILURES:
         curve = reliability.at_most_failures(*parameters, n_max, failures=failures)

@@ -457,3 +457,15 @@ class GroupedSessionAssessment:
 
     def __str__(self) -> str:
         return "\n\n".join(str(group) for group in self.groups)
+
+    def to_pandas(self, table: str = "reliability") -> Any:
+        """Return one table of all groups, their names in front; needs pandas.
+
+        Parameters
+        ----------
+        table : str
+            ``reliability``, ``functionals`` or ``selection``.
+        """
+        from sojourn.assess.session_export import grouped_table
+
+        return grouped_table(self, table)

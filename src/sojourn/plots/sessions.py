@@ -182,22 +182,26 @@ def plot_trace(
     ax.set_xlim(0, max(last - first for _, first, last in rows))
     ax.set_ylim(-2.0 * (len(rows) - 1) - 1.15, 0.95)
     ax.set_yticks([-2.0 * place - 0.1 for place in range(len(rows))])
-    ax.set_yticklabels([f"{name}" for name, _, _ in rows])
-    ax.set_xlabel("task of the row")
+    starts = [first - int(offsets[name - 1]) for name, first, _ in rows]
+    ax.set_yticklabels(
+        [f"+{at}" if at else f"{name}" for (name, _, _), at in zip(rows, starts, strict=True)]
+    )
+    ax.set_xlabel("task of the session (+ where the row begins)" if any(starts) else "task")
+    ax.set_ylabel("session")
     ax.grid(visible=False)
     _trace_legend(ax, 0 if states is None else states.shape[1])
     _whole_numbers(ax.xaxis)
     return ax
 
 
-def trace_rows(offsets: npt.NDArray[np.int64]) -> list[tuple[str, int, int]]:
+def trace_rows(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int, int]]:
     """Return the rows of `plot_trace`: the session's number, first task, one past the last."""
     used = [r for r in range(offsets.size - 1) if offsets[r + 1] > offsets[r]]
     rows = []
     for r in used[-MAX_SESSIONS:]:
         start, end = int(offsets[r]), int(offsets[r + 1])
         for first in range(start, end, _TASKS_A_ROW):
-            rows.append((f"{r + 1}", first, min(first + _TASKS_A_ROW, end)))
+            rows.append((r + 1, first, min(first + _TASKS_A_ROW, end)))
     return rows[-2 * MAX_SESSIONS :]
 
 

@@ -114,7 +114,7 @@ def _dependence(domain: DomainAssessment, place: str, *, with_figures: bool) -> 
 def _trace_table(domain: DomainAssessment) -> Rows:
     trace = domain.trace
     rows: list[tuple[object, ...]] = []
-    numbers = sorted({int(name) for name, _, _ in trace_rows(trace.offsets)})
+    numbers = sorted({name for name, _, _ in trace_rows(trace.offsets)})
     for r in numbers:
         part = slice(int(trace.offsets[r - 1]), int(trace.offsets[r]))
         success = trace.success[part]

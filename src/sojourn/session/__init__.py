@@ -10,6 +10,13 @@ from __future__ import annotations
 
 from sojourn.session.base import STARTS, DrawSummary, SessionModel, summarise
 from sojourn.session.beta_binomial import BetaBinomialFit, fit_beta_binomial
+from sojourn.session.cross_validation import (
+    LeaveFutureOut,
+    LeaveOneOut,
+    leave_future_out,
+    leave_one_out,
+    log_evidence,
+)
 from sojourn.session.dependence import Dependence, assess_dependence
 from sojourn.session.folds import Fold, default_folds, is_block_ordered
 from sojourn.session.hierarchical import (
@@ -27,6 +34,7 @@ from sojourn.session.hmm import (
     log_likelihood,
     prior_predictive,
 )
+from sojourn.session.prior_envelope import PriorBound, PriorEnvelope, prior_envelope
 from sojourn.session.reliability import independent_system_run, system_success_run
 from sojourn.session.sampler import PUBLISHED, HMMPosterior, SamplerSettings, StateSummary, sample
 from sojourn.session.selection import (
@@ -57,8 +65,12 @@ __all__ = [
     "HMMPosterior",
     "HMMSpec",
     "HierarchicalFit",
+    "LeaveFutureOut",
+    "LeaveOneOut",
     "PredictiveScore",
+    "PriorBound",
     "PriorBox",
+    "PriorEnvelope",
     "PriorPredictive",
     "SamplerSettings",
     "Selection",
@@ -74,8 +86,12 @@ __all__ = [
     "fit_hierarchical",
     "independent_system_run",
     "is_block_ordered",
+    "leave_future_out",
+    "leave_one_out",
+    "log_evidence",
     "log_likelihood",
     "predictive_score",
+    "prior_envelope",
     "prior_predictive",
     "sample",
     "sample_prior",

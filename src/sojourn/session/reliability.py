@@ -45,6 +45,8 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 
 CONVENTIONS = ("domain_once", "domain_per_task")
+# A run length is looked for up to two to this power.
+_RUN_LENGTH_BITS = 20
 
 
 class _Flat(NamedTuple):
@@ -205,13 +207,11 @@ def run_length_draws(
     start: npt.ArrayLike,
     weights: npt.ArrayLike,
     q: float,
-    *,
-    n_cap: int = 2000,
 ) -> FloatArray:
     """Return the smallest n with R(n) < q for each draw, shape (...).
 
-    One state is solved, floor(log q / log p) + 1; more states are followed task by task, each draw
-    until it falls below, up to `n_cap` tasks, beyond which the answer is infinite.
+    One state is solved, floor(log q / log p) + 1. With more, R(m) = start' (D A)^m 1 falls with m,
+    so that the largest m with R(m) >= q is found bit by bit from the powers (D A)^(2^b).
 
     Parameters
     ----------
@@ -219,8 +219,11 @@ def run_length_draws(
         As everywhere here.
     q : float
         The reliability wanted, in (0, 1).
-    n_cap : int
-        Tasks looked ahead when there is more than one state.
+
+    Returns
+    -------
+    ndarray
+        Infinite where one state never fails, or beyond a million tasks.
 
     Raises
     ------
@@ -233,20 +236,17 @@ def run_length_draws(
         with np.errstate(divide="ignore"):
             tasks = np.floor(np.log(q) / np.log(flat.bar[:, 0])) + 1.0
         return np.asarray(np.where(np.isfinite(tasks), tasks, np.inf)).reshape(flat.shape)
-    out = np.full(flat.bar.shape[0], np.inf)
-    alive = np.arange(flat.bar.shape[0])
-    x, bar, A = flat.start, flat.bar, flat.A
-    for n in range(1, check_positive_int(n_cap, name="n_cap") + 1):
-        x = x * bar
-        below = x.sum(axis=1) < q
-        if below.any():
-            out[alive[below]] = n
-            keep = ~below
-            alive, x, bar, A = alive[keep], x[keep], bar[keep], A[keep]
-            if not alive.size:
-                break
-        x = np.einsum("ds,dsk->dk", x, A)
-    return out.reshape(flat.shape)
+    powers = [flat.bar[:, :, None] * flat.A]
+    for _ in range(_RUN_LENGTH_BITS - 1):
+        powers.append(powers[-1] @ powers[-1])
+    x, m = flat.start, np.zeros(flat.bar.shape[0])
+    for bit in reversed(range(_RUN_LENGTH_BITS)):
+        y = np.einsum("ds,dsk->dk", x, powers[bit])
+        kept = y.sum(axis=1) >= q
+        m += np.where(kept, 2.0**bit, 0.0)
+        x = np.where(kept[:, None], y, x)
+    beyond = m == 2.0**_RUN_LENGTH_BITS - 1.0
+    return np.asarray(np.where(beyond, np.inf, m + 1.0)).reshape(flat.shape)
 
 
 def hazard_at(
