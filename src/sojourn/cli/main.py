@@ -26,6 +26,7 @@ from sojourn.cli import (
     forecast,
     formats,
     gate,
+    plan,
     simulate,
     validate,
     whatif,
@@ -63,6 +64,7 @@ app.command("formats")(formats.command)
 app.command("convert")(convert.command)
 app.command("compare")(compare.command)
 app.command("gate")(gate.command)
+app.command("plan")(plan.command)
 app.command("fit")(fit.command)
 app.command("forecast")(forecast.command)
 app.command("whatif")(whatif.command)
