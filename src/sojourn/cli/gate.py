@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sojourn.assess.gate import Rule
     from sojourn.corpus import Policy, TraceCorpus
 
-__all__ = ["command"]
+__all__ = ["Words", "command", "sort_words"]
 
 Words = Annotated[
     list[str],
@@ -103,7 +103,7 @@ def command(
     chosen = policy(limits, faults)
     for target in (junit, markdown):
         check_targets(target, json)
-    paths, rules = _sort(words, rule or [])
+    paths, rules = sort_words(words, rule or [])
     if not rules and baseline is None and per_task is None:
         raise typer.BadParameter("name a rule, such as 'success_rate >= 0.8', or --baseline PATH")
 
@@ -164,7 +164,7 @@ def command(
     raise typer.Exit({GateAnswer.PASS: 0, GateAnswer.FAIL: 1, GateAnswer.INCONCLUSIVE: 6}[answer])
 
 
-def _sort(words: list[str], rules: list[str]) -> tuple[list[str], list[Rule]]:
+def sort_words(words: list[str], rules: list[str]) -> tuple[list[str], list[Rule]]:
     """Return the sources and the rules among the words; what exists as a file is a source."""
     from sojourn.assess.gate import Rule
     from sojourn.errors import RuleError
