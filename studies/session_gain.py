@@ -15,10 +15,11 @@ from session_designs import average, share, transition, write
 
 from sojourn.session.hierarchical import fit_hierarchical
 from sojourn.session.hmm import HMMSpec
-from sojourn.session.sampler import sample
-from sojourn.session.selection import SCORING, Fold, predictive_score
+from sojourn.session.sampler import SamplerSettings, sample
+from sojourn.session.selection import Fold, predictive_score
 from sojourn.session.simulate import simulate_sessions
 
+SETTINGS = SamplerSettings(warmup=500, draws=500, max_draws=500, thin=3)
 THETA = np.array([[0.985, 0.955, 0.76]])
 
 
@@ -29,9 +30,9 @@ def gain(dependent: bool, rng: np.random.Generator, n_train: int) -> tuple[float
     ).sequences
     fold = Fold(cut=np.array([n_train]), stop=np.array([2 * n_train]))
     train = data.head(fold.cut)
-    index = fold.test_index(data)
-    independent, _ = fit_hierarchical(train).log_score(data.subdomain[index], data.success[index])
-    posterior = sample(train, HMMSpec(n_states=3), settings=SCORING, rng=rng)
+    # The block's score is the evidence of all outcomes less that of those learnt from.
+    independent = fit_hierarchical(data).log_evidence - fit_hierarchical(train).log_evidence
+    posterior = sample(train, HMMSpec(n_states=3), settings=SETTINGS, rng=rng)
     score = predictive_score(posterior, data, fold)
     return score.log_score - independent, score.mcse
 

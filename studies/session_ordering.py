@@ -25,7 +25,7 @@ from sojourn.session.simulate import simulate_sessions
 from sojourn.task_sequences import TaskSequences
 
 WEIGHTS = np.array([0.483, 0.517])
-SETTINGS = SamplerSettings(warmup=500, draws=1000, max_draws=1000)
+SETTINGS = SamplerSettings(warmup=500, draws=250, max_draws=250, thin=4)
 N_TASKS = (507, 543)
 SCHEMES = {
     "all pairs": "all pairs of subdomain and outcome shuffled",
