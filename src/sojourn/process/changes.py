@@ -164,7 +164,7 @@ def _target(chain: UnrolledChain, name: str, row: Floats, k: int | None) -> Floa
 def _entrance(chain: UnrolledChain, members: npt.NDArray[np.intp], k: int | None, name: str) -> int:
     """Find the one inner state at which runs from `k` enter a state, from whatever other state."""
     n = chain.n_inner
-    moves = (chain.rows[:, :, :n] > 0.0).any(axis=0)
+    moves: npt.NDArray[np.bool_] = np.max(chain.rows[:, :, :n], axis=0) > 0.0
     reached = np.zeros(n, dtype=np.bool_)
     if k is not None:
         reached[k] = True
