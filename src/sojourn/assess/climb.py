@@ -11,6 +11,7 @@ the claims then speak of the chosen process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -204,7 +205,8 @@ def climb(
         note = f"fewer than {MIN_UNITS} tasks or clusters: no richer process is looked for"
         return Climb(notes=(note,))
     runs, notes = part_of(sequences, MAX_RUNS, np.inf, "the choice of a process", for_part)
-    own = ThreadPoolExecutor() if executor is None else nullcontext(executor)
+    # A thread a core: more would only contend, since fits spend much of their time in Python.
+    own = ThreadPoolExecutor(os.cpu_count()) if executor is None else nullcontext(executor)
     with own as threads:
         choice = None
         if name is None:

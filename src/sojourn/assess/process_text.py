@@ -54,7 +54,7 @@ def candidate_cells(row: CandidateScore) -> tuple[str, ...]:
     name = ("* " if row.chosen else "  ") + row.name
     if row.log_score is None or row.difference is None:
         return (name, "-", "not fitted", "-")
-    less = f"{-row.difference:.3f}"
+    less = f"{abs(row.difference):.3f}" if row.difference <= 0.0 else f"-{row.difference:.3f}"
     if row.se_difference:
         less += f" +- {row.se_difference:.3f}"
     return (name, f"{row.log_score:.3f}", less, str(row.n_parameters))

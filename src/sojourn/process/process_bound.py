@@ -167,9 +167,10 @@ def _refitted_curves(
     horizon: int,
     executor: Executor | None,
 ) -> Floats:
-    if executor is None:
-        return process.bootstrap_curves(runs, weights, horizon)
+    # The same chunks with and without an executor, so that no last bit can differ.
     chunks = np.array_split(weights, min(_N_CHUNKS, weights.shape[0]))
+    if executor is None:
+        return np.concatenate([process.bootstrap_curves(runs, part, horizon) for part in chunks])
     futures = [executor.submit(process.bootstrap_curves, runs, part, horizon) for part in chunks]
     return np.concatenate([future.result() for future in futures])
 
