@@ -162,6 +162,33 @@ def test_compiled_and_plain_loops_agree(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(one, other, atol=1e-13)
 
 
+def test_counts_from_ends_alone_are_those_from_runs(rng: np.random.Generator) -> None:
+    data = small()
+    start, rows, _ = random_law(rng, 3, 3)
+    weight = np.array([1.0, 2.0, 0.5, 3.0, 0.0, 1.0])
+    value, (n_start, n_rows, _) = expect(data, (start, rows, np.ones((3, 3))), weight)
+    ends = np.zeros((3, 5))
+    np.add.at(ends, (data.event, data.lengths), weight)
+    counts = np.empty(5), np.empty((3, 6))
+    room = np.empty((5, 3)), np.empty(5), np.empty((5, 3))
+    alone = _phase_kernels.expect_ends(ends, start, rows, *room, *counts)
+    assert alone == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(counts[0], n_start, atol=1e-12)
+    np.testing.assert_allclose(counts[1], n_rows, atol=1e-12)
+
+
+def test_very_long_runs_do_not_underflow() -> None:
+    ends = np.zeros((3, 5001))
+    ends[:, 5000] = 1.0, 2.0, 1.0
+    start, rows = np.array([1.0, 0.0, 0.0]), np.array([[0.2, 0.5, 0.3]])
+    counts = np.empty(3), np.empty((1, 4))
+    room = np.empty((5001, 1)), np.empty(5001), np.empty((5001, 3))
+    value = _phase_kernels.expect_ends(ends, start, rows, *room, *counts)
+    expected = 4 * 4999 * np.log(0.2) + np.log(0.2) + 2 * np.log(0.5) + np.log(0.3)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(counts[1], [[4 * 4999, 2.0, 1.0, 1.0]], rtol=1e-9)
+
+
 @pytest.mark.parametrize("topology", ["general", "left_to_right"])
 @pytest.mark.parametrize("emission_weight", [0.0, 0.3, 1.0])
 def test_log_posterior_never_falls(

@@ -64,23 +64,64 @@ def climb_from(
     max_iterations: int,
     *,
     tolerance: float = TOLERANCE,
+    with_emission: bool = True,
 ) -> Climbed:
+    """Iterate from `begin` (start, rows, emission) and tell whether there was still a gain.
+
+    Where what steps show has no weight, the ends alone are iterated on, and what the phases show
+    is counted once, afterwards; not even that without `with_emission`.
+    """
     from sojourn.process import _phase_kernels
 
     start, rows, emission = (np.array(table, dtype=np.float64) for table in begin)
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
     trace = np.empty(max_iterations + 1)
-    n = _phase_kernels.climb(
+    if emission_weight == 0.0:
+        ends = np.zeros((3, int(runs.lengths.max(initial=0)) + 1))
+        np.add.at(ends, (runs.event, runs.lengths), weights)
+        n = _phase_kernels.climb_ends(ends, prior.start, prior.rows, start, rows, tolerance, trace)
+        if with_emission:
+            emission = _emission_given(runs, weights, prior, start, rows)
+    else:
+        n = _phase_kernels.climb(
+            runs.states,
+            runs.offsets,
+            runs.event,
+            weights,
+            *prior,
+            start,
+            rows,
+            emission,
+            emission_weight,
+            tolerance,
+            trace,
+        )
+    is_open = n == trace.size and (n < 2 or bool(trace[n - 1] - trace[n - 2] >= tolerance))
+    return Climbed(start, rows, emission, float(trace[n - 1]), is_open)
+
+
+def _emission_given(
+    runs: StateSequences, weights: Floats, prior: Prior, start: Floats, rows: Floats
+) -> Floats:
+    """Count what each phase shows, phases being inferred from when and how runs end."""
+    from sojourn.process import _phase_kernels
+
+    K, m = prior.emission.shape
+    longest = max(1, int(runs.lengths.max(initial=0)))
+    shown = np.empty((K, m))
+    _phase_kernels.expect(
         runs.states,
         runs.offsets,
         runs.event,
-        np.ascontiguousarray(weights, dtype=np.float64),
-        *prior,
+        weights,
         start,
         rows,
-        emission,
-        emission_weight,
-        tolerance,
-        trace,
+        np.ones((K, m)),
+        np.empty((longest, K)),
+        np.empty(longest),
+        np.empty(K + 2),
+        np.empty((K, K + 3)),
+        shown,
     )
-    is_open = n == trace.size and (n < 2 or bool(trace[n - 1] - trace[n - 2] >= tolerance))
-    return Climbed(start, rows, emission, float(trace[n - 1]), is_open)
+    shown += prior.emission
+    return np.asarray(shown / shown.sum(axis=1, keepdims=True), dtype=np.float64)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sojourn._numba import kernel
 
-__all__ = ["climb", "expect", "filter_path", "maximise"]
+__all__ = ["climb", "climb_ends", "expect", "expect_ends", "filter_path", "maximise"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -258,4 +258,118 @@ def climb(
         if k == trace.size - 1 or (k > 0 and value - trace[k - 1] < tolerance):
             return k + 1
         maximise(n_start, n_rows, n_emission, a_start, a_rows, a_emission, start, rows, emission)
+    return 0
+
+
+@kernel
+def expect_ends(
+    ends: Floats,
+    start: Floats,
+    rows: Floats,
+    alpha: Floats,
+    scale: Floats,
+    share: Floats,
+    n_start: Floats,
+    n_rows: Floats,
+) -> float:
+    """Add up expected counts given how long runs lasted and how they ended, nothing else.
+
+    ``ends[e, t]`` is the weight of the runs of t steps that were cut (e = 0), succeeded or failed.
+    All runs share one pass forward, and one pass backward in which those that end at a step join
+    those that went on: sum over runs of P(end | phase) / P(end). `alpha`, `scale` and `share` have
+    a row for every step, from 0.
+    """
+    K = rows.shape[0]
+    longest = ends.shape[1] - 1
+    n_start[:] = 0.0
+    n_rows[:] = 0.0
+    column = (K + 2, K, K + 1)
+    end = np.empty((3, K))
+    for i in range(K):
+        end[0, i] = 0.0
+        for j in range(K):
+            end[0, i] += rows[i, j]
+        end[1, i] = rows[i, K]
+        end[2, i] = rows[i, K + 1]
+    log_likelihood = 0.0
+    for e in range(1, 3):
+        if ends[e, 0] > 0.0:
+            n_start[K + e - 1] += ends[e, 0]
+            log_likelihood += ends[e, 0] * math.log(max(start[K + e - 1], 1e-300))
+    log_scale = 0.0
+    for t in range(1, longest + 1):
+        total = 0.0
+        for j in range(K):
+            reached = 0.0
+            if t == 1:
+                reached = start[j]
+            else:
+                for i in range(K):
+                    reached += alpha[t - 1, i] * rows[i, j]
+            alpha[t, j] = reached
+            total += reached
+        total = max(total, 1e-300)
+        scale[t] = total
+        log_scale += math.log(total)
+        for j in range(K):
+            alpha[t, j] /= total
+        for e in range(3):
+            share[t, e] = 0.0
+            if ends[e, t] > 0.0:
+                p = 0.0
+                for i in range(K):
+                    p += alpha[t, i] * end[e, i]
+                p = max(p, 1e-300)
+                log_likelihood += ends[e, t] * (log_scale + math.log(p))
+                share[t, e] = ends[e, t] / p
+    beta = np.zeros(K)
+    fresh = np.empty(K)
+    for t in range(longest, 0, -1):
+        for i in range(K):
+            total = 0.0
+            if t < longest:
+                for j in range(K):
+                    step = rows[i, j] * beta[j] / scale[t + 1]
+                    n_rows[i, j] += alpha[t, i] * step
+                    total += step
+            for e in range(3):
+                step = share[t, e] * end[e, i]
+                n_rows[i, column[e]] += alpha[t, i] * step
+                total += step
+            fresh[i] = total
+        for i in range(K):
+            beta[i] = fresh[i]
+            if t == 1:
+                n_start[i] += alpha[1, i] * beta[i]
+    return log_likelihood
+
+
+@kernel
+def climb_ends(
+    ends: Floats,
+    a_start: Floats,
+    a_rows: Floats,
+    start: Floats,
+    rows: Floats,
+    tolerance: float,
+    trace: Floats,
+) -> int:
+    """Iterate as `climb` does where what steps show has no weight; see `expect_ends`."""
+    K = rows.shape[0]
+    longest = ends.shape[1] - 1
+    alpha = np.empty((longest + 1, K))
+    scale = np.empty(longest + 1)
+    share = np.empty((longest + 1, 3))
+    n_start = np.empty(K + 2)
+    n_rows = np.empty((K, K + 3))
+    nothing = np.zeros((K, 1))
+    shown = np.ones((K, 1))
+    for k in range(trace.size):
+        value = expect_ends(ends, start, rows, alpha, scale, share, n_start, n_rows)
+        value += log_prior(a_start, start)
+        value += log_prior(a_rows.ravel(), rows.ravel())
+        trace[k] = value
+        if k == trace.size - 1 or (k > 0 and value - trace[k - 1] < tolerance):
+            return k + 1
+        maximise(n_start, n_rows, nothing, a_start, a_rows, shown, start, rows, shown)
     return 0

@@ -311,7 +311,7 @@ class PhaseFit:
         rows = np.empty((n_corpora, K, K + 2))
         start = np.empty((n_corpora, K + 2))
         for b in range(n_corpora):
-            climbed = self._again(taken.sequences, weights[b], max_iterations)
+            climbed = self._again(taken.sequences, weights[b], max_iterations, with_emission=False)
             rows[b], start[b] = climbed.rows, climbed.start
         draws = ChainDraws(rows=rows, start=start)
         return np.stack((draws.success_within(horizon), draws.failure_within(horizon)), axis=1)
@@ -387,7 +387,14 @@ class PhaseFit:
             "fitted_on": self.fitted_on._asdict(),
         }
 
-    def _again(self, runs: StateSequences, weights: Floats, max_iterations: int) -> Climbed:
+    def _again(
+        self,
+        runs: StateSequences,
+        weights: Floats,
+        max_iterations: int,
+        *,
+        with_emission: bool = True,
+    ) -> Climbed:
         """Iterate from this fit, moved a little toward the prior so that no zero is a trap."""
         prior = prior_of(runs, weights, self.n_phases, self.topology, self.prior_mass)
         start, rows = _tables(self.phase_chain)
@@ -403,6 +410,7 @@ class PhaseFit:
             self.emission_weight,
             max_iterations,
             tolerance=_REFIT_TOLERANCE,
+            with_emission=with_emission,
         )
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sojourn._validation import check_choice, check_positive_int, generator
 from sojourn.process._hidden import Optima, take_units, weights_of
-from sojourn.process._phase_em import Prior, climb_from, prior_of
+from sojourn.process._phase_em import TOLERANCE, Prior, climb_from, prior_of
 from sojourn.process._phase_result import MAX_RUNS, TOPOLOGIES, PhaseFit, assemble
 from sojourn.process.base import GeometricTail
 from sojourn.sequences import StateSequences
@@ -29,6 +29,7 @@ Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 
 _SHORT = 25
+_SHORT_RUNS = 1000
 
 
 def fit_phases(
@@ -66,7 +67,8 @@ def fit_phases(
         end. With 0 they are fitted to end times and outcomes alone, and what they show is counted
         afterwards; the curves are then closest to the observed ones.
     max_iterations : int
-        Most iterations of a long one; it ends when the log posterior gains less than 1e-4 nat.
+        Most iterations of a long one; it ends when the log posterior gains less than 1e-4 nat for
+        up to 200 runs, in proportion for more.
     max_runs : int
         Of more runs, whole units are drawn up to so many, always the same of the same corpus.
     rng : Generator, SeedSequence, int or None
@@ -103,16 +105,29 @@ def fit_phases(
     weights_of(sequences, None)
     taken = take_units(sequences, max_runs)
     runs = taken.sequences
-    weights = np.ones(runs.n_runs)
-    prior = prior_of(runs, weights, n_phases, topology, prior_mass)
+    # Starts of a large corpus are tried on a part of it.
+    part = take_units(runs, _SHORT_RUNS).sequences
+    some = np.ones(part.n_runs)
+    prior = prior_of(part, some, n_phases, topology, prior_mass)
     source = generator(rng)
     short = []
     for s in range(n_starts if n_phases > 1 else 1):
-        begin = _by_progress(runs, prior) if s == 0 else _at_random(prior, source)
-        short.append(climb_from(runs, weights, prior, begin, emission_weight, _SHORT))
+        begin = _by_progress(part, prior) if s == 0 else _at_random(prior, source)
+        short.append(climb_from(part, some, prior, begin, emission_weight, _SHORT))
     short.sort(key=lambda climbed: -climbed.log_posterior)
+    weights = np.ones(runs.n_runs)
+    prior = prior_of(runs, weights, n_phases, topology, prior_mass)
+    tolerance = TOLERANCE * max(1.0, runs.n_runs / 200.0)
     ends = [
-        climb_from(runs, weights, prior, climbed[:3], emission_weight, max_iterations)
+        climb_from(
+            runs,
+            weights,
+            prior,
+            climbed[:3],
+            emission_weight,
+            max_iterations,
+            tolerance=tolerance,
+        )
         for climbed in short[:n_long]
     ]
     best = max(ends, key=lambda climbed: climbed.log_posterior)
