@@ -106,6 +106,11 @@ def test_under_one_cap_only_moments_that_can_be_followed_are_origins() -> None:
     np.testing.assert_allclose(check.observed[1, 2], [0, 1, 0, 0])
     np.testing.assert_allclose(check.observed[1, 0], [1 / 4, 1 / 2, 0, 1 / 4])
     assert check.n_units[1].tolist() == [4, 3, 1]
+    # The drawn corpora are looked at in the same way.
+    nobody = runs.select(np.array([], dtype=int))
+    cap = np.full(4, 3)
+    table = _draw_tables(runs, nobody, cap, False, 2, 1, np.random.default_rng(1))[0, 1]
+    np.testing.assert_allclose(table / table.sum(axis=1, keepdims=True), check.observed[1])
 
 
 def test_bands_are_those_of_a_plain_bootstrap(rng: np.random.Generator) -> None:

@@ -146,7 +146,9 @@ def test_the_cache_is_asked_before_the_embedder(tmp_path: Path) -> None:
     assert not any(b"text 1" in f.read_bytes() for f in files if f.is_file())
 
 
-@pytest.mark.parametrize("fault", ["cut", "noise", "pickle", "npy", "shape", "nan", "empty"])
+@pytest.mark.parametrize(
+    "fault", ["cut", "noise", "pickle", "object", "npy", "shape", "nan", "empty"]
+)
 def test_a_broken_file_is_told_and_written_anew(tmp_path: Path, fault: str) -> None:
     embed_texts(["one"], Counting(), cache=tmp_path)
     (file,) = tmp_path.rglob("*.npz")
@@ -156,7 +158,11 @@ def test_a_broken_file_is_told_and_written_anew(tmp_path: Path, fault: str) -> N
     elif fault == "noise":
         file.write_bytes(whole[:60] + bytes(b ^ 255 for b in whole[60:90]) + whole[90:])
     elif fault == "pickle":
-        file.write_bytes(pickle.dumps(Bomb()))
+        file.write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
+    elif fault == "object":
+        bombs = np.array([[Bomb(tmp_path / "exploded")]], dtype=object)
+        with file.open("wb") as handle:
+            np.savez(handle, keys=np.zeros((1, 16), np.uint8), vectors=bombs)
     elif fault == "npy":
         with file.open("wb") as handle:
             np.save(handle, np.zeros(3))
@@ -174,15 +180,17 @@ def test_a_broken_file_is_told_and_written_anew(tmp_path: Path, fault: str) -> N
     third = Counting()
     assert embed_texts(["one"], third, cache=tmp_path).tolist() == [[3, 111]]
     assert third.asked == []
-    assert not BOMBS
-
-
-BOMBS: list[int] = []
+    assert not (tmp_path / "exploded").exists()
 
 
 class Bomb:
-    def __reduce__(self) -> tuple[object, tuple[int]]:
-        return BOMBS.append, (1,)
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (self.folder,)
 
 
 def test_vectors_of_other_dimensions_are_not_mixed(tmp_path: Path) -> None:

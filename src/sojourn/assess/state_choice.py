@@ -26,7 +26,7 @@ from sojourn.errors import NothingUsableError
 from sojourn.estimates import number
 from sojourn.process import TraceProcess, fit_homogeneous
 from sojourn.sequences import StateSequences
-from sojourn.states import FEATURE_FIELDS, StateModel, fit_states
+from sojourn.states import FEATURE_FIELDS, HISTORY_FEATURES, StateModel, fit_states
 from sojourn.states.model import runs_with_steps
 from sojourn.tables import text_table
 
@@ -98,8 +98,12 @@ def state_specs(
     if names:
         specs.append(StateSpec(label="names", settings={"mode": "names"}))
     for which, so_far, m in itertools.product(fields, history, n_states):
-        words = [f"{m} clusters of {'+'.join(which) or 'nothing'}"]
-        words += [f"history {'+'.join(so_far)}"] if so_far else []
+        words = [f"{m} clusters"]
+        if tuple(which) != FEATURE_FIELDS:
+            words[0] += f" of {'+'.join(which) or 'nothing'}"
+        if so_far:
+            everything = set(so_far) == set(HISTORY_FEATURES)
+            words.append("all history" if everything else f"history {'+'.join(so_far)}")
         chosen = {"mode": "clusters", "n_states": m, "fields": tuple(which)}
         chosen |= {"history": tuple(so_far), **settings}
         specs.append(StateSpec(label=", ".join(words), settings=chosen))
