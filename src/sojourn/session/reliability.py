@@ -236,11 +236,16 @@ def run_length_draws(
         with np.errstate(divide="ignore"):
             tasks = np.floor(np.log(q) / np.log(flat.bar[:, 0])) + 1.0
         return np.asarray(np.where(np.isfinite(tasks), tasks, np.inf)).reshape(flat.shape)
-    powers = [flat.bar[:, :, None] * flat.A]
-    for _ in range(_RUN_LENGTH_BITS - 1):
-        powers.append(powers[-1] @ powers[-1])
+    powers: list[FloatArray] = []
+    power = flat.bar[:, :, None] * flat.A
+    # Powers up to the first whose number of tasks no draw survives.
+    while len(powers) < _RUN_LENGTH_BITS:
+        if not np.any(np.einsum("ds,dsk->d", flat.start, power) >= q):
+            break
+        powers.append(power)
+        power = power @ power
     x, m = flat.start, np.zeros(flat.bar.shape[0])
-    for bit in reversed(range(_RUN_LENGTH_BITS)):
+    for bit in reversed(range(len(powers))):
         y = np.einsum("ds,dsk->dk", x, powers[bit])
         kept = y.sum(axis=1) >= q
         m += np.where(kept, 2.0**bit, 0.0)

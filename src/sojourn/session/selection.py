@@ -90,15 +90,19 @@ def predictive_score(
 
     symbols = encode(sequences)
     first = sequences.offsets[:-1]
+    begin, start = first, posterior.initial
+    if sequences.n_sessions == 1 and fold.cut[0] > 0:
+        # Where the only session's training part leads is recorded beside each draw.
+        begin, start = first + fold.cut, posterior.predictive_state
     n_test = int((fold.stop - fold.cut).sum())
     peak, total, square = np.empty(n_test), np.empty(n_test), np.empty(n_test)
     K, J = posterior.spec.n_states, len(posterior.subdomain_names)
     final = np.empty(posterior.n_chains * posterior.n_draws)
     _curve_kernels.score_streams(
-        symbols.code, first, first + fold.cut, first + fold.stop,
+        symbols.code, begin, first + fold.cut, first + fold.stop,
         symbols.label, symbols.outcome, posterior.label_shares,
         posterior.success_prob.reshape(-1, J, K), posterior.transition.reshape(-1, K, K),
-        posterior.initial.reshape(-1, K), peak, total, square, final,
+        start.reshape(-1, K), peak, total, square, final,
     )  # fmt: skip
     if n_test == 0:
         return PredictiveScore(0.0, 0.0, peak, float(final.size), float("-inf"), True)

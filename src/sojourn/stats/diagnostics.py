@@ -97,11 +97,32 @@ def diagnose(draws: npt.ArrayLike) -> DrawDiagnostics:
 
 
 def mcse_mean(draws: npt.ArrayLike) -> float:
-    """Return the Monte Carlo standard error of the mean of draws of shape (chain, draw)."""
+    """Return the Monte Carlo standard error of the mean of draws of shape (chain, draw).
+
+    sd / sqrt(effective draws), by autocorrelations of the half chains up to where sums of pairs are
+    no longer positive, those sums made to fall (Geyer 1992; Vehtari et al. 2021): what `diagnose`
+    gives, without a loop over lags, for results that hold many figures.
+    """
     array = _checked(draws)
     if np.ptp(array) <= 1e-14 * max(1.0, float(np.abs(array).max())):
         return 0.0
-    return float(_array_stats().mcse(array, method="mean"))
+    half = array.shape[1] // 2
+    chains = np.concatenate([array[:, :half], array[:, -half:]])
+    m, n = chains.shape
+    means = chains.mean(axis=1)
+    centred = chains - means[:, None]
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.fft.rfft(centred, size)
+    mean_acov = np.fft.irfft(np.abs(spectrum) ** 2, size)[:, :n].mean(axis=0) / n
+    within = mean_acov[0] * n / (n - 1.0)
+    total = mean_acov[0] + means.var(ddof=1)
+    rho = 1.0 - (within - mean_acov) / total
+    rho[0] = 1.0
+    pairs = rho[: n - n % 2].reshape(-1, 2).sum(axis=1)
+    kept = int(np.argmax(pairs <= 0.0)) if np.any(pairs <= 0.0) else pairs.size - 1
+    tau = 2.0 * float(np.minimum.accumulate(pairs[:kept]).sum()) - 1.0 + max(rho[2 * kept], 0.0)
+    effective = m * n / max(tau, 1.0 / np.log10(m * n))
+    return float(array.std(ddof=1) / np.sqrt(effective))
 
 
 def mcse_quantile(draws: npt.ArrayLike, prob: float) -> float:
