@@ -209,6 +209,23 @@ def test_log_posterior_never_falls(
     assert reached[-1] > reached[0] + 1.0
 
 
+@pytest.mark.parametrize("emission_weight", [0.0, 0.3, 1.0])
+def test_log_posterior_is_the_enumerated_one(emission_weight: float) -> None:
+    data = small()
+    fit = fit_phases(data, 2, emission_weight=emission_weight, n_starts=2, n_long=1, rng=1)
+    given = fit.parameters()
+    law = (given["start"], given["rows"], given["emission"])
+    tempered = (law[0], law[1], law[2] ** emission_weight)
+    total = float(np.log(law[0][3]))  # a run that failed before its first step
+    for r in np.flatnonzero(data.lengths > 0):
+        path = data.states[data.offsets[r] : data.offsets[r + 1]].tolist()
+        total += np.log(sum(p for _, p in phase_paths(tempered, path, int(data.event[r]))))
+    prior = prior_of(data, np.ones(data.n_runs), 2, "general", 1.0)
+    for weight, mass, table in zip((1.0, 1.0, emission_weight), prior, law, strict=True):
+        total += weight * float((mass[mass > 0] * np.log(table[mass > 0])).sum())
+    assert fit.log_posterior == pytest.approx(total, rel=1e-10)
+
+
 def test_one_phase_has_constant_hazards() -> None:
     data = runs([[0], [0, 1], [1, 0, 1], [1, 1]], [SUCCESS, FAILURE, SUCCESS, CENSORED])
     fit = fit_phases(data, 1)
