@@ -6,6 +6,7 @@ counts. Whole weights give whole counts, and the same fit as runs repeated that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +21,12 @@ from sojourn.process.counting import TransitionCounts
 from sojourn.sequences import FAILURE, SUCCESS, StateSequences
 
 __all__ = [
+    "CUT_STEPS",
     "WeightedCounts",
     "check_unit_weights",
     "check_weights",
+    "common_arrays",
+    "common_fields",
     "identified_states",
     "most_probable_mass",
     "unless_unidentified",
@@ -33,7 +37,9 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+CUT_STEPS = ("unseen", "survived")
 _BLOCK_CELLS = 4_000_000
+_NUMBERS = ("n_parameters", "horizon", "n_runs", "n_tasks", "n_units")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -212,3 +218,34 @@ def most_probable_mass(events: Floats, base: Floats) -> float:
 
     found = minimize_scalar(loss, bounds=(np.log(1e-2), np.log(1e4)), method="bounded")
     return float(np.exp(found.x))
+
+
+def common_arrays(fit: Any) -> dict[str, npt.NDArray[Any]]:
+    """Return what every fit puts into a model file besides its own tables, as arrays."""
+    tail = fit.tail
+    return {
+        "allowed": fit.allowed,
+        "identified": fit.identified,
+        "unidentified": np.isin(fit.state_names, fit.unidentified),
+        "cut_step": np.array(CUT_STEPS.index(fit.cut_step)),
+        "numbers": np.array([getattr(fit, name) for name in _NUMBERS]),
+        "tail": np.array([tail.success_hazard, tail.failure_hazard, tail.weight]),
+    }
+
+
+def common_fields(
+    parameters: Mapping[str, npt.NDArray[Any]], state_names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the fields of a fit that `common_arrays` wrote."""
+    lost = np.asarray(parameters["unidentified"], dtype=np.bool_)
+    success, failure, weight = (float(x) for x in parameters["tail"])
+    numbers = (int(x) for x in parameters["numbers"])
+    return {
+        "unidentified": tuple(state_names[i] for i in np.flatnonzero(lost)),
+        "state_names": state_names,
+        "allowed": np.asarray(parameters["allowed"], dtype=np.bool_),
+        "identified": np.asarray(parameters["identified"], dtype=np.bool_),
+        "cut_step": CUT_STEPS[int(parameters["cut_step"])],
+        **dict(zip(_NUMBERS, numbers, strict=True)),
+        "tail": GeometricTail(success_hazard=success, failure_hazard=failure, weight=weight),
+    }

@@ -43,8 +43,11 @@ from sojourn.process._contexts import (
 from sojourn.process._exit_odds import as_tasks, check_task, shift_outcomes
 from sojourn.process._row_prior import possible_cells
 from sojourn.process._weighted import (
+    CUT_STEPS,
     check_unit_weights,
     check_weights,
+    common_arrays,
+    common_fields,
     identified_states,
     unless_unidentified,
     weight_blocks,
@@ -60,7 +63,6 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 States = npt.NDArray[np.int32]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
-_CUT_STEPS = ("unseen", "survived")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -310,20 +312,12 @@ class OrderFit:
 
     def parameters(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that a model file must hold, as arrays; see `from_parameters`."""
-        tail = self.tail
         return {
             "kappa": self.kappa,
             "contexts": self.contexts,
             "rows": self.rows,
             "start": self.start,
-            "allowed": self.allowed,
-            "identified": self.identified,
-            "unidentified": np.isin(self.state_names, self.unidentified),
-            "cut_step": np.array(_CUT_STEPS.index(self.cut_step)),
-            "numbers": np.array(
-                [self.n_parameters, self.horizon, self.n_runs, self.n_tasks, self.n_units]
-            ),
-            "tail": np.array([tail.success_hazard, tail.failure_hazard, tail.weight]),
+            **common_arrays(self),
         }
 
     @classmethod
@@ -341,27 +335,14 @@ class OrderFit:
         names = tuple(state_names)
         contexts = np.asarray(parameters["contexts"], dtype=np.int32)
         kappa = np.asarray(parameters["kappa"], dtype=np.float64)
-        n_parameters, horizon, n_runs, n_tasks, n_units = (int(x) for x in parameters["numbers"])
-        success, failure, weight = (float(x) for x in parameters["tail"])
-        lost = np.asarray(parameters["unidentified"], dtype=np.bool_)
         return cls(
-            unidentified=tuple(names[i] for i in np.flatnonzero(lost)),
             order=kappa.size,
             kappa=kappa,
-            state_names=names,
             contexts=contexts,
             rows=np.asarray(parameters["rows"], dtype=np.float64),
             start=np.asarray(parameters["start"], dtype=np.float64),
-            allowed=np.asarray(parameters["allowed"], dtype=np.bool_),
-            cut_step=_CUT_STEPS[int(parameters["cut_step"])],
-            identified=np.asarray(parameters["identified"], dtype=np.bool_),
-            n_parameters=n_parameters,
-            horizon=horizon,
-            n_runs=n_runs,
-            n_tasks=n_tasks,
-            n_units=n_units,
-            tail=GeometricTail(success_hazard=success, failure_hazard=failure, weight=weight),
             _machine=link_contexts(contexts, len(names)),
+            **common_fields(parameters, names),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -435,7 +416,7 @@ def fit_order(
     ValueError
         If there is no run, or a setting is out of range.
     """
-    check_choice(cut_step, _CUT_STEPS, name="cut_step")
+    check_choice(cut_step, CUT_STEPS, name="cut_step")
     order = check_positive_int(order, name="order")
     weights = check_weights(sequences, None)
     m = sequences.n_states

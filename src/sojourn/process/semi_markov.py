@@ -38,8 +38,11 @@ from sojourn.process._visits import (
     visit_rule,
 )
 from sojourn.process._weighted import (
+    CUT_STEPS,
     check_unit_weights,
     check_weights,
+    common_arrays,
+    common_fields,
     identified_states,
     unless_unidentified,
     weight_blocks,
@@ -56,7 +59,6 @@ __all__ = ["SemiMarkovFit", "fit_semi_markov"]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
-_CUT_STEPS = ("unseen", "survived")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -326,7 +328,6 @@ class SemiMarkovFit:
 
     def parameters(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that a model file must hold, as arrays; see `from_parameters`."""
-        tail = self.tail
         return {
             "sojourn": np.array(SOJOURNS.index(self.sojourn)),
             "hazard": self.hazard,
@@ -335,14 +336,7 @@ class SemiMarkovFit:
             "shape": self.shape,
             "level": self.level,
             "kappa": np.array([self.kappa, self.row_kappa]),
-            "allowed": self.allowed,
-            "identified": self.identified,
-            "unidentified": np.isin(self.state_names, self.unidentified),
-            "cut_step": np.array(_CUT_STEPS.index(self.cut_step)),
-            "numbers": np.array(
-                [self.n_parameters, self.horizon, self.n_runs, self.n_tasks, self.n_units]
-            ),
-            "tail": np.array([tail.success_hazard, tail.failure_hazard, tail.weight]),
+            **common_arrays(self),
         }
 
     @classmethod
@@ -351,30 +345,17 @@ class SemiMarkovFit:
     ) -> SemiMarkovFit:
         """Restore a fit from what `parameters` returned."""
         names = tuple(state_names)
-        floats = {
-            key: np.asarray(parameters[key], dtype=np.float64)
-            for key in ("hazard", "rows", "start", "shape", "level")
-        }
         kappa, row_kappa = (float(x) for x in parameters["kappa"])
-        n_parameters, horizon, n_runs, n_tasks, n_units = (int(x) for x in parameters["numbers"])
-        success, failure, weight = (float(x) for x in parameters["tail"])
-        lost = np.asarray(parameters["unidentified"], dtype=np.bool_)
         return cls(
-            unidentified=tuple(names[i] for i in np.flatnonzero(lost)),
             sojourn=SOJOURNS[int(parameters["sojourn"])],
-            state_names=names,
-            **floats,
+            hazard=np.asarray(parameters["hazard"], dtype=np.float64),
+            rows=np.asarray(parameters["rows"], dtype=np.float64),
+            start=np.asarray(parameters["start"], dtype=np.float64),
+            shape=np.asarray(parameters["shape"], dtype=np.float64),
+            level=np.asarray(parameters["level"], dtype=np.float64),
             kappa=kappa,
             row_kappa=row_kappa,
-            allowed=np.asarray(parameters["allowed"], dtype=np.bool_),
-            cut_step=_CUT_STEPS[int(parameters["cut_step"])],
-            identified=np.asarray(parameters["identified"], dtype=np.bool_),
-            n_parameters=n_parameters,
-            horizon=horizon,
-            n_runs=n_runs,
-            n_tasks=n_tasks,
-            n_units=n_units,
-            tail=GeometricTail(success_hazard=success, failure_hazard=failure, weight=weight),
+            **common_fields(parameters, names),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -432,7 +413,8 @@ class SemiMarkovFit:
     def _older(self, state: int, age: int) -> Floats:
         """Hazards of a visit from its age on, in as many columns as all have."""
         ages = self.hazard.shape[1]
-        return self.hazard[state, np.minimum(np.arange(age - 1, age - 1 + ages), ages - 1)]
+        column = np.minimum(np.arange(age - 1, age - 1 + ages), ages - 1)
+        return np.asarray(self.hazard[state, column], dtype=np.float64)
 
     def _rule(self) -> VisitRule:
         return visit_rule(self.sojourn, self.kappa, self.row_kappa, self.allowed, self.cut_step)
@@ -488,7 +470,7 @@ def fit_semi_markov(
         If there is no run, or a setting is out of range.
     """
     check_choice(sojourn, SOJOURNS, name="sojourn")
-    check_choice(cut_step, _CUT_STEPS, name="cut_step")
+    check_choice(cut_step, CUT_STEPS, name="cut_step")
     check_positive_int(max_age, name="max_age")
     weights = check_weights(sequences, None)
     m = sequences.n_states
@@ -534,7 +516,7 @@ def _build(
         kappa=rule.kappa,
         row_kappa=rule.prior.kappa,
         allowed=rule.prior.allowed,
-        cut_step=_CUT_STEPS[rule.survived],
+        cut_step=CUT_STEPS[rule.survived],
         identified=clear,
         n_parameters=int(np.maximum(seen - 1, 0).sum() + laws),
         horizon=int(sequences.lengths[used].max(initial=0)),
