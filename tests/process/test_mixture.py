@@ -340,6 +340,12 @@ def test_large_corpora_are_fitted_on_the_same_units_each_time(rng: np.random.Gen
     assert fit.classes.task.size == 20
     again = fit_mixture(data, 2, max_runs=80, n_starts=3, rng=1)
     np.testing.assert_array_equal(fit.classes.task, again.classes.task)
+    np.testing.assert_array_equal(fit.refit(data).classes.task, fit.classes.task)
+    weights = rng.multinomial(50, np.full(50, 1 / 50), size=2).astype(float)
+    curves = fit.bootstrap_curves(data, weights, 9)
+    for b in range(2):
+        once = fit.refit(data, weights=weights[b][data.unit])
+        np.testing.assert_allclose(curves[b, 0], once.success_within(9), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", EDGES)

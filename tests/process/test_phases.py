@@ -393,6 +393,7 @@ def test_large_corpora_are_fitted_on_a_stated_part(rng: np.random.Generator) -> 
     fit = fit_phases(data, 2, n_starts=2, n_long=1, max_runs=80, rng=1)
     assert fit.fitted_on == (80, 20, 200, 50)
     assert "80 of 200 runs" in str(fit)
+    assert fit.refit(data).fitted_on == fit.fitted_on
 
 
 @pytest.mark.parametrize("name", EDGES)

@@ -35,6 +35,10 @@ class FittedOn(NamedTuple):
     n_runs_given: int
     n_units_given: int
 
+    def most_runs(self, usual: int) -> int:
+        """Return how many runs a refit may use: as many as here, where these were a part."""
+        return self.n_runs if self.n_runs < self.n_runs_given else max(self.n_runs, usual)
+
     def __str__(self) -> str:
         if self.n_runs == self.n_runs_given:
             return f"{self.n_runs} runs of {self.n_units} units"

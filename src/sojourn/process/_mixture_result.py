@@ -283,7 +283,7 @@ class MixtureFit:
         if sequences.state_names != self.state_names:
             raise ValueError("a refit needs runs of the same states")
         given = weights_of(sequences, weights)
-        taken = take_units(sequences, max(self.fitted_on.n_runs, MAX_RUNS))
+        taken = take_units(sequences, self.fitted_on.most_runs(MAX_RUNS))
         if weights is not None:
             weights = given[taken.runs]
         tasks = tabulate(taken.sequences, weights)
@@ -340,7 +340,7 @@ class MixtureFit:
         ndarray of shape (n_corpora, 2, horizon + 1)
             Success and failure curves.
         """
-        taken = take_units(sequences, max(self.fitted_on.n_runs, MAX_RUNS))
+        taken = take_units(sequences, self.fitted_on.most_runs(MAX_RUNS))
         tasks = tabulate(taken.sequences)
         weight = weights_of_tasks(sequences, taken.sequences, np.asarray(unit_weights, dtype=float))
         n_corpora = weight.shape[0]

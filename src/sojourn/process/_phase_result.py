@@ -263,7 +263,7 @@ class PhaseFit:
         if sequences.state_names != self.state_names:
             raise ValueError("a refit needs runs of the same states")
         given = weights_of(sequences, weights)
-        taken = take_units(sequences, max(self.fitted_on.n_runs, MAX_RUNS))
+        taken = take_units(sequences, self.fitted_on.most_runs(MAX_RUNS))
         used = given[taken.runs]
         climbed = self._again(taken.sequences, used, max_iterations)
         made = assemble(
@@ -305,7 +305,7 @@ class PhaseFit:
         ndarray of shape (n_corpora, 2, horizon + 1)
             Success and failure curves.
         """
-        taken = take_units(sequences, max(self.fitted_on.n_runs, MAX_RUNS))
+        taken = take_units(sequences, self.fitted_on.most_runs(MAX_RUNS))
         weights = of_units(sequences, unit_weights)[:, taken.runs]
         n_corpora, K = weights.shape[0], self.n_phases
         rows = np.empty((n_corpora, K, K + 2))
