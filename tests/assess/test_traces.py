@@ -13,10 +13,11 @@ import pytest
 from builders import corpus_of
 from sojourn.assess import TraceAssessment, assess_groups, assess_traces
 from sojourn.assess.cautions import CAUTIONS
+from sojourn.assess.chain import ChainSettings
 from sojourn.corpus import CorpusBuilder, Policy, TraceCorpus
 from sojourn.data import example_path
 from sojourn.errors import NothingUsableError
-from sojourn.estimates import Status
+from sojourn.estimates import Status, Verdict
 from sojourn.readers import read_traces
 from sojourn.records import End, LimitKind, Outcome, Trace
 
@@ -30,7 +31,7 @@ def example() -> TraceCorpus:
 
 @pytest.fixture(scope="module")
 def assessed(example: TraceCorpus) -> TraceAssessment:
-    return assess_traces(example, rng=0)
+    return assess_traces(example, chain=ChainSettings(n_simulated=39, n_refits=99), rng=0)
 
 
 def test_example_has_the_published_counts(assessed: TraceAssessment) -> None:
@@ -66,8 +67,9 @@ def test_pooled_rate_to_the_fourth_is_wrong_by_six(assessed: TraceAssessment) ->
 
 
 def test_limits_are_censored_in_curves_and_failures_in_rates(example: TraceCorpus) -> None:
-    censored = assess_traces(example, rng=0, n_resamples=99)
-    failed = assess_traces(example, policy=Policy(limits="failure"), rng=0, n_resamples=99)
+    failure = Policy(limits="failure")
+    censored = assess_traces(example, chain=None, rng=0, n_resamples=99)
+    failed = assess_traces(example, policy=failure, chain=None, rng=0, n_resamples=99)
     assert censored.curves is not None
     assert failed.curves is not None
     assert censored.curves.success.value[30] == pytest.approx(0.420)
@@ -88,8 +90,9 @@ def test_beyond_the_attempts_is_never_more_than_inconclusive(assessed: TraceAsse
 
 
 def test_same_seed_same_answer_and_another_seed_another(example: TraceCorpus) -> None:
+    settings = ChainSettings(n_draws=99, n_simulated=9, n_refits=19)
     first, again, other = (
-        json.dumps(assess_traces(example, rng=seed, n_resamples=199).to_dict())
+        json.dumps(assess_traces(example, chain=settings, rng=seed, n_resamples=199).to_dict())
         for seed in (5, 5, 6)
     )
     assert first == again
@@ -97,9 +100,10 @@ def test_same_seed_same_answer_and_another_seed_another(example: TraceCorpus) ->
 
 
 def test_entropy_of_no_seed_repeats_the_result(example: TraceCorpus) -> None:
-    drawn = assess_traces(example, n_resamples=99)
+    settings = ChainSettings(quick=True)
+    drawn = assess_traces(example, chain=settings, n_resamples=99)
     assert drawn.seed is not None
-    again = assess_traces(example, n_resamples=99, rng=drawn.seed)
+    again = assess_traces(example, chain=settings, n_resamples=99, rng=drawn.seed)
     assert drawn.to_dict() == again.to_dict()
 
 
@@ -233,6 +237,10 @@ def test_runs_of_several_limits_are_stratified() -> None:
     result = assess_traces(builder.build(), rng=0, n_resamples=99)
     assert result.curves is not None
     assert [limit for limit, _ in result.curves.by_stratum] == [5, 10]
+    # The worst and best case of cut runs, and whether the limits tell, stand in the output.
+    assert "limits: up to step 5 the" in str(result)
+    assert "cut runs worst to best" in str(result)
+    assert result.to_dict()["estimates"]["limit_check"]["up_to"] == 5
     assert "SJ108" in {caution.code for caution in result.cautions}
 
 
@@ -307,6 +315,20 @@ def test_a_rejected_chain_leaves_no_figure_for_scripts(assessed: TraceAssessment
     document = assessed.to_dict()
     assert document["process"]["intervals"] is None
     assert document["estimates"]["success_ever"]["value"] is None
+
+
+def test_the_example_needs_a_process_that_depends_on_progress(assessed: TraceAssessment) -> None:
+    assert assessed.chain is not None
+    assert assessed.chain.timing is Verdict.REJECTED
+    assert assessed.chain.chosen == "progress"
+    claims = {claim.claim: claim for claim in assessed.claims}
+    assert claims["timing"].verdict is Verdict.ACCEPTED
+    assert claims["timing"].error_bound is not None
+    assert max(claims["timing"].error_bound.values()) < 0.10
+    assert claims["horizon"].verdict is Verdict.INCONCLUSIVE
+    richer = assessed.chain.richer
+    assert richer is not None
+    assert richer.pooled.verdict is richer.within.verdict is Verdict.REJECTED
 
 
 def test_text_has_no_line_over_100_columns(assessed: TraceAssessment) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from builders import corpus_of
 from sojourn.assess import GroupedAssessment, TraceAssessment, assess_groups
-from sojourn.assess.chain import StateRow
+from sojourn.assess.chain import ChainSettings, StateRow
 from sojourn.corpus import CorpusBuilder
 from sojourn.data import example_path
 from sojourn.estimates import Verdict
@@ -33,7 +33,8 @@ SCHEMA = json.loads(
 
 @pytest.fixture(scope="module")
 def example() -> GroupedAssessment:
-    return assess_groups(read_traces(example_path()), rng=0, n_resamples=199)
+    settings = ChainSettings(n_simulated=39, n_refits=99)
+    return assess_groups(read_traces(example_path()), chain=settings, rng=0, n_resamples=199)
 
 
 class _Structure(HTMLParser):
@@ -232,13 +233,31 @@ def test_median_steps_are_whole_and_the_pooled_claim_is_spelt_out(
     assert "the pooled rate would claim 0.031 (0.420^4)" in found["All of 4 attempts (pass^4)"].note
 
 
+def test_the_page_shows_candidates_and_the_tests_of_the_chosen_process(
+    example: GroupedAssessment,
+) -> None:
+    (result,) = example
+    assert result.chain is not None
+    assert result.chain.chosen == "progress"
+    fit, _ = chain_sections(result, {})
+    candidates = next(table for table in fit.tables if table.header[0] == "process")
+    assert [str(row[0])[:1] for row in candidates.rows].count("*") == 1
+    assert any(str(row[0]) == "* progress" for row in candidates.rows)
+    evidence = next(table for table in fit.tables if table.header == ("what", "came out"))
+    assert any("within tasks" in str(row[0]) for row in evidence.rows)
+    assert any("progress process was chosen" in words for words in fit.paragraphs)
+    curves = next(s for s in sections(result, with_figures=False) if "more steps" in s.question)
+    beside = next(table for table in curves.tables if "success (progress)" in table.header)
+    assert "whose timing is accepted" in beside.caption
+
+
 def test_claims_have_plain_names_and_the_horizon_is_not_claimed(
     example: GroupedAssessment,
 ) -> None:
     (result,) = example
     rows = {row[0].code: row for row in claim_rows(result).rows}  # type: ignore[attr-defined]
     assert rows["rate"][0].text == "success rate"  # type: ignore[attr-defined]
-    assert rows["horizon"][1].text == "not claimed"  # type: ignore[attr-defined]
+    assert rows["horizon"][1].text == "inconclusive"  # type: ignore[attr-defined]
     assert "unclaimed" in html_text(example)
 
 
