@@ -283,6 +283,15 @@ def test_a_hard_cap_does_not_bias_the_hazards() -> None:
     assert np.abs(unseen.rows[cap - 1, :, 3:].sum(axis=1) - wanted[-1]).max() > 0.05
 
 
+def test_many_cuts_and_hardly_a_move_are_no_trouble() -> None:
+    """What the cut steps went on to is nearly unknown: a plain EM would crawl."""
+    paths = [[0, 1]] * 200 + [[0, 1, 0], [0, 1, 1, 0], [0], [1, 2, 0, 2]]
+    sequences = runs(paths, [CENSORED] * 200 + [SUCCESS, FAILURE, SUCCESS, FAILURE])
+    fit = fit_progress(sequences)
+    assert np.all(fit.rows[:, 1, 3:] < 0.01)
+    assert np.all(fit.rows[:, 1, :3] > 0.01)
+
+
 def test_a_move_never_made_from_a_busy_state_stays_impossible() -> None:
     chain = AbsorbingChain(
         transient=[[0.2, 0.5, 0.2], [0.0, 0.4, 0.4], [0.3, 0.3, 0.2]],

@@ -32,6 +32,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _DEGREE = 3
 _LAST_KNOT = 0.95
+_FIRST_KNOTS = (2.0, 3.0)
 _TREND = 0.05
 
 
@@ -53,6 +54,7 @@ class UnitCells(NamedTuple):
 def make_basis(sequences: StateSequences, n_knots: int, weights: Floats | None = None) -> Basis:
     """Lay a cubic B-spline over the steps, knots at quantiles of the end times.
 
+    Two more knots, at steps 2 and 3, let the first steps be of their own kind: few runs end there.
     With D1 and D2 the first and second differences of neighbouring coefficients the penalty is
     |D2 c|^2 + .05 |D1 c|^2; the second term holds the straight trend, which the first leaves free,
     about as firmly as a parabola. The functions returned are those in which the penalty is the
@@ -71,6 +73,7 @@ def make_basis(sequences: StateSequences, n_knots: int, weights: Floats | None =
     if last == 1:
         return Basis(np.zeros((1, 0)), np.ones(1))
     inside = np.quantile(times, np.arange(1, n_knots + 1) / (n_knots + 1), method="higher")
+    inside = np.concatenate((_FIRST_KNOTS, inside))
     knots = np.unique(np.concatenate(([1.0, float(last)], inside[(inside > 1) & (inside < last)])))
     padded = np.concatenate(([knots[0]] * _DEGREE, knots, [knots[-1]] * _DEGREE))
     functions = BSpline.design_matrix(np.arange(1.0, last + 1.0), padded, _DEGREE).toarray()

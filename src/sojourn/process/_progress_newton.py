@@ -14,9 +14,9 @@ prior, in which they are pseudo-counts at X = 0), less
 with c the mean spline of the moves: moves drift against each other, ends against moves. At c = d =
 0 the maximum is the homogeneous fit.
 
-Runs that were cut "went on": log of the sum of p over the moves. Each step of the iteration takes
-them as spread over the moves as the present p has it (an EM step inside Newton's), which keeps the
-curvature positive and never lowers the posterior. The parameters of each state are eliminated
+Runs that were cut "went on": log of the sum of p over the moves, which is not concave. Where the
+posterior is not, a step takes them as spread over the moves as the present p has it (an EM step
+inside Newton's), with a curvature that is positive. The parameters of each state are eliminated
 first, so the cost is that of the common splines.
 """
 
@@ -231,9 +231,9 @@ def _state_terms(
     norm = a[top] + np.einsum("gq,gq->g", basis, c[top]) - np.log(p[np.arange(p.shape[0]), top])
     value = float(data.events[i] @ a) + float(np.sum(data.moments[i] * c)) - float(n @ norm)
     expected = n[:, None] * p
-    weight = -expected[:, :, None] * p[:, None, :]
-    diagonal = np.arange(m + 2)
-    weight[:, diagonal, diagonal] += expected
+    weight = expected[:, :, None] * -p[:, None, :]
+    diagonal = weight.reshape(p.shape[0], -1)[:, :: m + 3]
+    diagonal += expected
     missing = expected
     if cut.any():
         stay = p[:, :m].sum(axis=1)
@@ -245,7 +245,7 @@ def _state_terms(
         missing[:, :m] -= moved
         if exact:
             weight[:, :m, :m] += moved[:, :, None] * among[:, None, :]
-            weight[:, diagonal[:m], diagonal[:m]] -= moved
+            diagonal[:, :m] -= moved
     residual = np.empty((m + 2, 1 + basis.shape[1]))
     residual[:, 0] = data.events[i] - missing.sum(axis=0)
     residual[:, 1:] = data.moments[i] - missing.T @ basis
@@ -300,17 +300,28 @@ def maximise(
     base, step = start, None
     share = 1.0
     for _ in range(_MAX_ITERATIONS):
-        now = curvature(here, data, design, penalty)
+        now = curvature(here, data, design, penalty, exact=True)
         if step is not None and not now.value >= best - 1e-9 * (1.0 + abs(best)) and share > 1e-4:
             share /= 2.0
             here = _moved(base, step, share)
             continue
         best, base, share = now.value, here, 1.0
         step = _newton_step(now, here, penalty)
+        if data.went_on.any() and not _is_concave(now, step):
+            step = _newton_step(curvature(here, data, design, penalty), here, penalty)
         here = _moved(base, step, share)
         if step.decrement < 2.0 * tolerance:
             return here
     raise ArithmeticError("the fit of the progress-dependent chain did not settle")
+
+
+def _is_concave(now: Curvature, step: _Step) -> bool:
+    try:
+        np.linalg.cholesky(now.local)
+        np.linalg.cholesky(step.schur)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _newton_step(now: Curvature, at: Coefficients, penalty: Penalty) -> _Step:
@@ -358,7 +369,7 @@ def choose_penalty(
 
     A penalty l of k coefficients theta with posterior covariance V is replaced by
     (k - l tr V) / |theta|^2, its fixed point (Fellner and Schall; Wood and Fasiolo 2017), until
-    none changes by more than a hundredth, or the splines cost less than a hundredth of a degree.
+    none changes by more than a hundredth.
     """
     at = maximise(start, data, design, penalty, tolerance=1e-4)
     for _ in range(_MAX_UPDATES):

@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 _CHUNK_NUMBERS = 4_000_000
 _TOLERANCE = 1e-10
-_REFIT_TOLERANCE = 1e-4
+_REFIT_TOLERANCE = 1e-2  # gain in log posterior: the curves then stand to 1e-6
 _ARRAYS = (
     "intercept",
     "spline",
@@ -207,11 +207,13 @@ class ProgressFit:
 
     def success_within(self, horizon: int) -> Floats:
         """P(success within d steps) for d = 0 .. horizon."""
-        return self._curves(horizon)[0]
+        curve: Floats = self._curves(horizon)[0]
+        return curve
 
     def failure_within(self, horizon: int) -> Floats:
         """P(failure within d steps) for d = 0 .. horizon."""
-        return self._curves(horizon)[1]
+        curve: Floats = self._curves(horizon)[1]
+        return curve
 
     def value(self, state: int, step: int) -> float | None:
         """P(success | in `state` at step number `step`); None where no end was seen on its way.
@@ -447,7 +449,8 @@ class ProgressFit:
     def _curves(self, horizon: int) -> Floats:
         if horizon < 0:
             raise ValueError(f"horizon must not be negative; got {horizon}")
-        return forward(self.initial[None], self.rows[None], horizon)[0]
+        both: Floats = forward(self.initial[None], self.rows[None], horizon)[0]
+        return both
 
     def _climb(self, data: Data, masses: Floats, design: Design, tolerance: float) -> Coefficients:
         """Fit to other data, from here; `masses` are those of this fit.

@@ -47,7 +47,7 @@ def fit_progress(
     penalty: float | tuple[float, float] | str = "laplace",
     by_state: bool = False,
     state_penalty: float | str = "laplace",
-    n_knots: int = 6,
+    n_knots: int = 5,
     smoothing: str = "shrinkage",
     kappa: float | str = 1.0,
     alpha: float = 1.0,
@@ -71,7 +71,8 @@ def fit_progress(
     state_penalty : "laplace" or float
         Precision of the splines by state.
     n_knots : int
-        Inner knots, at quantiles of the end times; the last knot is at their .95 quantile.
+        Inner knots at quantiles of the end times, besides those at steps 2 and 3; the last knot
+        is at their .95 quantile.
     smoothing, kappa, alpha, allowed, start, cut_step
         As in `fit_homogeneous`.
 

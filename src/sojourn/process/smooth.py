@@ -144,7 +144,7 @@ def fit_smooth_incidence(
     sequences: StateSequences,
     *,
     penalty: float | str = "laplace",
-    n_knots: int = 6,
+    n_knots: int = 5,
     cut_step: str = "survived",
 ) -> SmoothIncidence:
     """Fit penalised discrete hazards of success and failure to the ends of runs.
@@ -156,7 +156,7 @@ def fit_smooth_incidence(
     penalty : "laplace" or float
         Precision of the spline coefficients; infinity gives constant hazards.
     n_knots : int
-        Inner knots, at quantiles of the end times.
+        Inner knots at quantiles of the end times, besides those at steps 2 and 3.
     cut_step : {"survived", "unseen"}
         What is known of the last step of a cut run, as in `fit_homogeneous`.
 
