@@ -127,7 +127,7 @@ def _reached(chain: UnrolledChain) -> npt.NDArray[np.bool_]:
     here = chain.start[:n] > 0.0
     for t in range(chain.n_layers):
         reached[t] = here
-        here = (chain.rows[t, here, :n] > 0.0).any(axis=0)
+        here = np.asarray((chain.rows[t, here, :n] > 0.0).any(axis=0), dtype=np.bool_)
     while True:
         wider = reached[-1] | (chain.rows[-1, reached[-1], :n] > 0.0).any(axis=0)
         if np.array_equal(wider, reached[-1]):
