@@ -114,6 +114,11 @@ def test_hidden_states_have_their_own_figures_by_start() -> None:
         )
         assert row.estimate.value == pytest.approx(draws.mean(), rel=1e-12)
         assert row.median == pytest.approx(float(np.median(draws)), rel=1e-3)
+        for n in (1, 5):
+            hazard = figures.functional("hazard", start=start, n=n)
+            assert hazard is not None
+            exact = reliability.hazard(model.run_draws(n, start=start))[..., -1]
+            assert hazard.estimate.value == pytest.approx(exact.mean(), rel=1e-10)
     for row in figures.success_run:
         assert row.mcse is not None
         assert 0.0 < row.mcse < 0.02

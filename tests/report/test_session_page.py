@@ -146,7 +146,8 @@ def test_asked_for_extras_reach_page_and_json() -> None:
     )
     text = html_text(result)
     structure_of(text)
-    assert "over the whole box of priors" in text
+    # Two domains and the system, each caption three times (seen, and two labels).
+    assert text.count("over the whole box of priors") == 9
     assert "parametric bootstrap: p" in text
     assert text.count('<svg role="img"') == 9
     jsonschema.validate(json.loads(json_text(result)), SCHEMA)
