@@ -10,6 +10,7 @@ import pytest
 from oracles.corpora import sequences_of
 from sojourn.estimates import Verdict
 from sojourn.process import fit_test, simulate
+from sojourn.process.cap_law import cap_law, cut_after
 from sojourn.process.homogeneous import fit_homogeneous
 from sojourn.process.incidence import fit_incidence
 from sojourn.process.progress import fit_progress
@@ -81,19 +82,17 @@ def test_simulated_runs_are_cut_at_a_step_cap_and_never_beyond() -> None:
     design = fit_test._design(runs)
     assert design.max_steps == 6
     assert design.caps is not None
-    caps = fit_test._drawn_caps(design.caps, design.max_steps, np.random.default_rng(0))
+    caps = design.caps.draw(design.max_steps, np.random.default_rng(0))
     assert np.all(caps == 6)
 
 
 def test_caps_follow_the_product_limit_law_of_the_cuts() -> None:
     paths = [([0] * n, e) for n, e in [(2, 0), (3, 1), (4, 0), (5, 2), (1, 1), (6, 1)]]
-    caps = fit_test._caps(sequences_of(paths))
+    caps = cap_law(sequences_of(paths))
     assert caps is not None
     # After 2 steps one of five runs that were still going was cut, after 4 one of three.
     np.testing.assert_allclose(caps.survival, [4 / 5, 4 / 5 * 2 / 3])
-    draws = np.array(
-        [fit_test._drawn_caps(caps, 99, np.random.default_rng(s)) for s in range(4000)]
-    )
+    draws = np.array([caps.draw(99, np.random.default_rng(s)) for s in range(4000)])
     assert np.all(draws[:, 0] == 2)
     assert np.all(draws[:, 2] == 4)
     error = 4 * np.sqrt(0.25 / 4000)
@@ -106,7 +105,7 @@ def test_caps_follow_the_product_limit_law_of_the_cuts() -> None:
 
 def test_cutting_keeps_the_steps_before_the_cap() -> None:
     runs = sequences_of([([0, 1, 0], 1), ([1, 1], 2), ([0, 0, 1], 2)])
-    cut = fit_test._cut_after(runs, np.array([3, 1, 2]))
+    cut = cut_after(runs, np.array([3, 1, 2]))
     assert cut.lengths.tolist() == [3, 1, 2]
     assert cut.event.tolist() == [1, 0, 0]
     assert cut.states.tolist() == [0, 1, 0, 1, 0, 0]
@@ -114,7 +113,7 @@ def test_cutting_keeps_the_steps_before_the_cap() -> None:
 
 @pytest.mark.parametrize("icc", [0.1, 0.4, 0.7])
 def test_the_task_effect_reaches_the_correlation_and_keeps_the_rate(icc: float) -> None:
-    fit = fit_homogeneous(corpus(5, n_tasks=60))
+    fit = fit_homogeneous(simulate.simulate_runs(simulate.preset("ss7"), 240, rng=5))
     effect = match_task_effect(fit, icc, max_steps=1000, rng=np.random.default_rng(1))
     task = np.repeat(np.arange(4000, dtype=np.int32), 4)
     rng = np.random.default_rng(2)
@@ -124,6 +123,14 @@ def test_the_task_effect_reaches_the_correlation_and_keeps_the_rate(icc: float) 
     assert rate == pytest.approx(fit.success_within(1000)[-1], abs=0.03)
     assert outcome_correlation(drawn) == pytest.approx(icc, abs=0.05)
     assert effect.reached == pytest.approx(icc, abs=0.01)
+
+
+def test_where_ends_are_not_open_the_correlation_is_bounded_and_it_is_said() -> None:
+    runs = corpus(5, n_tasks=60)  # most states of this chain can end in one way only
+    found = fit_test.test_fit(fit_homogeneous(runs), runs, n_draws=3, icc=0.9, rng=0)
+    assert found.effect is not None
+    assert found.effect.reached < 0.6
+    assert any("cannot differ as much" in reason for reason in found.reasons)
 
 
 def test_no_correlation_needs_no_effect() -> None:

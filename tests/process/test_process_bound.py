@@ -75,11 +75,11 @@ def test_replicates_are_refits_to_the_resampled_units() -> None:
     assert made.success_within.n_supported == 13
     for k, curve in enumerate((made.success_within, made.failure_within)):
         low, high = np.quantile(curves[:, k], [0.025, 0.975], axis=0)
-        np.testing.assert_allclose(curve.low, np.minimum(low, curve.value), atol=1e-5)
-        np.testing.assert_allclose(curve.high, np.maximum(high, curve.value), atol=1e-5)
+        np.testing.assert_allclose(curve.low, np.minimum(low, curve.value), atol=1e-4)
+        np.testing.assert_allclose(curve.high, np.maximum(high, curve.value), atol=1e-4)
     delta = curves[:, :, :13] - observed_curves(unit_tables(runs), weights)
     assert made.bound.success is not None
-    np.testing.assert_allclose(made.bound.success.se, delta[:, 0].std(axis=0, ddof=1), atol=1e-5)
+    np.testing.assert_allclose(made.bound.success.se, delta[:, 0].std(axis=0, ddof=1), atol=1e-4)
 
 
 def test_a_delayed_chain_is_rejected_and_the_progress_process_accepted() -> None:

@@ -24,6 +24,7 @@ from sojourn._validation import check_fraction, check_positive_int, frozen_array
 from sojourn.estimates import Verdict, number
 from sojourn.process._ranks import smallest_p, two_sided_p, upper_p
 from sojourn.process.base import RefittableProcess
+from sojourn.process.cap_law import CapLaw, cap_law, cut_after
 from sojourn.process.process_bound import BootstrappedProcess
 from sojourn.process.task_effect import TaskEffect, match_task_effect, outcome_correlation
 from sojourn.sequences import CENSORED, StateSequences
@@ -40,6 +41,7 @@ _N_CHUNKS = 8
 _ENDLESS = 50  # longest runs: a simulated run that outlasts so many of them is cut
 _HORIZON = 2  # longest runs, up to which curves are compared
 _DENSE = 2_000_000
+_SHORT = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,23 +246,16 @@ def test_fit(
 
 class _Design(NamedTuple):
     task: npt.NDArray[np.int32]
-    caps: _Caps | None
+    caps: CapLaw | None
     max_steps: int
     horizon: int
     edges: Ints  # first steps of the step bands but the first
 
 
-class _Caps(NamedTuple):
-    known: Ints  # length of each cut run; -1 where it ended by itself
-    length: Ints
-    at: Ints  # lengths at which runs were cut
-    survival: Floats  # P(cap > at), by product limit
-
-
 def _design(sequences: StateSequences) -> _Design:
     lengths = sequences.lengths
     longest = int(lengths.max())
-    caps = _caps(sequences)
+    caps = cap_law(sequences)
     endless = _ENDLESS * longest + 100
     step = np.arange(sequences.states.size) - np.repeat(sequences.offsets[:-1], lengths)
     edges = np.unique(np.quantile(step, np.arange(1, _N_BANDS) / _N_BANDS).round().astype(int))
@@ -271,44 +266,6 @@ def _design(sequences: StateSequences) -> _Design:
         max_steps=int(caps.at[-1]) if caps is not None and closed else endless,
         horizon=longest if closed else _HORIZON * longest,
         edges=edges[edges > 0],
-    )
-
-
-def _caps(sequences: StateSequences) -> _Caps | None:
-    """Return the product-limit law of the caps; None where no run was cut."""
-    cut, lengths = sequences.event == CENSORED, sequences.lengths
-    if not cut.any():
-        return None
-    at, n_cut = np.unique(lengths[cut], return_counts=True)
-    beyond = sequences.n_runs - np.searchsorted(np.sort(lengths), at, side="right")
-    survival: Floats = np.cumprod(1.0 - n_cut / (n_cut + beyond)).astype(np.float64)
-    return _Caps(np.where(cut, lengths, -1), lengths, at, survival)
-
-
-def _drawn_caps(caps: _Caps, max_steps: int, rng: np.random.Generator) -> Ints:
-    """Draw the cap of every run, given that it is not below the run's own length."""
-    before = np.append(1.0, caps.survival)[np.searchsorted(caps.at, caps.length, side="left")]
-    level = rng.random(caps.length.size) * before
-    # The cap is the first one at which the survival falls to the level or below it.
-    place = np.searchsorted(-caps.survival, -level, side="left")
-    drawn = np.append(caps.at, max_steps)[place]
-    return np.where(caps.known >= 0, caps.known, drawn)
-
-
-def _cut_after(sequences: StateSequences, caps: Ints) -> StateSequences:
-    """Cut every run that goes on after its cap."""
-    lengths = np.minimum(sequences.lengths, caps)
-    cut = sequences.lengths > caps
-    if not cut.any():
-        return sequences
-    last = np.repeat(sequences.offsets[:-1] + lengths, sequences.lengths)
-    return StateSequences(
-        states=sequences.states[np.arange(sequences.states.size) < last],
-        offsets=np.concatenate(([0], np.cumsum(lengths))),
-        event=np.where(cut, CENSORED, sequences.event),
-        task=sequences.task,
-        unit=sequences.unit,
-        state_names=sequences.state_names,
     )
 
 
@@ -357,7 +314,7 @@ def _simulated(
         design.task, log_odds=log_odds, max_steps=design.max_steps, rng=rng
     )
     if design.caps is not None:
-        runs = _cut_after(runs, _drawn_caps(design.caps, design.max_steps, rng))
+        runs = cut_after(runs, design.caps.draw(design.max_steps, rng))
     return _statistics(again(runs, rng), runs, design)
 
 
@@ -468,6 +425,11 @@ def _reasons(design: _Design, effect: TaskEffect, full: bool) -> tuple[str, ...]
         if effect.sd > 0.0
         else "simulated tasks do not differ beyond what the process says"
     )
+    if effect.reached < effect.icc - _SHORT:
+        words += (
+            f"; they cannot differ as much as the observed ones (correlation "
+            f"{effect.reached:.2f}, not {effect.icc:.2f}), so p may be too small"
+        )
     cut = () if design.caps is None else ("simulated runs are cut as the observed ones may be",)
     return (held, words, *cut)
 
