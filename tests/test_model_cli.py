@@ -102,6 +102,7 @@ def test_forecast_prints_a_line_a_run(
     out = capsys.readouterr().out
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ")}
     assert "at a cost of 0.05" in out
+    assert "rest on the claim forecast, which is not decided" in out
     assert "over: success" in lines["done"]
     assert "observe" in lines["going"]
     assert "not seen in the fit" in lines["odd"]
@@ -135,6 +136,7 @@ def test_whatif_prints_before_and_after(model: Path, capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert "0.5 of the failures in 'answer' become 'success'" in out
     assert "runs may take 60 steps" in out
+    assert "rest on the claim order, which is not decided" in out
     assert "failures in" in out
     assert out.count("structural, not causal") == 2
     assert main(["whatif", str(model), "--remove", "reflect=answer", "--json", "-"]) == 0

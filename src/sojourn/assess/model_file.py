@@ -127,6 +127,16 @@ class FittedModel:
             for claim in self.certificate
         ]
 
+    def caution(self, name: str) -> str | None:
+        """Return the caution under figures that rest on a claim; None where it is accepted."""
+        verdict = "not decided"
+        for claim in self.certificate or ():
+            if claim.get("claim") == name:
+                verdict = clean(claim.get("verdict", "-"), limit=20)
+        if verdict == "accepted":
+            return None
+        return f"caution: these figures rest on the claim {name}, which is {verdict}"
+
 
 def write_model(model: FittedModel, path: str | os.PathLike[str]) -> None:
     """Write a model, all or nothing.

@@ -85,6 +85,7 @@ def command(
         "process": fitted.process.name,
         "horizon": fitted.horizon,
         "claims": fitted.certificate,
+        "caution": fitted.caution("forecast"),
         "stop_rule": None if rule is None else rule.to_dict(),
         "runs": [
             name
@@ -141,6 +142,8 @@ def _lines(
     from sojourn.tables import indent, text_table
 
     lines = [str(fitted)]
+    if (caution := fitted.caution("forecast")) is not None:
+        lines.append(caution + "; the step alone may say as much")
     if rule is not None:
         lines.append(str(rule))
     stops = ["stop"] if rule else []

@@ -72,12 +72,15 @@ def command(
         "process": fitted.process.name,
         "horizon": fitted.horizon,
         "claims": fitted.certificate,
+        "caution": fitted.caution("order"),
         "whatif": None if result is None else result.to_dict(),
         "fixes": [row.to_dict() for row in rows] if top else None,
     }
     if put_json(document, json, quiet=quiet):
         return
     lines = [str(fitted)]
+    if (caution := fitted.caution("order")) is not None:
+        lines.append(caution)
     if result is not None:
         lines.append(str(result))
     if top:
