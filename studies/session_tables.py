@@ -454,10 +454,10 @@ R_L(n) with coding .149 (one state) and reasoning .851 (three). Printed at n = 2
 
 {curve}
 
-The same at n = 20 from the printed means alone: {held:.3f} if tasks are independent and the domain is
-held, {power:.3f} by HIP's own definition, a domain drawn each task. The printed figures are reproduced
-within the spread over sessions; conventions differ by more than models, so that a figure
-must name its own."""
+The same at n = 20 from the printed means alone: {held:.3f} if tasks are independent and the
+domain is held, {power:.3f} by HIP's own definition, a domain drawn each task. The printed figures
+are reproduced within the spread over sessions; conventions differ by more than models, so that a
+figure must name its own."""
 
 
 def text(options: argparse.Namespace) -> str:
