@@ -251,22 +251,22 @@ def split_states(n_tasks: int, odds: float, *, seed: int) -> StateSequences:
     )
 
 
+class Knows:
+    """The true law of runs of 4 steps: the state tells the outcome with probability .8."""
+
+    name, state_names = "knows", ("bad", "good")
+
+    def value(self, state: int, step: int) -> float:
+        return 0.8 if state else 0.2
+
+    def success_within(self, horizon: int) -> np.ndarray:
+        return 0.5 * (np.arange(horizon + 1) >= 4)
+
+    failure_within = success_within
+
+
 def test_skill_is_the_information_of_the_state() -> None:
     told = split_states(400, 0.8, seed=1)
-
-    class Knows:
-        """The true law: the state tells the outcome with probability .8."""
-
-        name, state_names = "knows", told.state_names
-
-        def value(self, state: int, step: int) -> float:
-            return 0.8 if state else 0.2
-
-        def success_within(self, horizon: int) -> np.ndarray:
-            return 0.5 * (np.arange(horizon + 1) >= 4)
-
-        failure_within = success_within
-
     skill = forecast_skill(told, lambda _: Knows(), rng=0)
     information = np.log(2) + 0.8 * np.log(0.8) + 0.2 * np.log(0.2)
     assert skill.steps == (4,)
@@ -281,6 +281,21 @@ def test_skill_is_the_information_of_the_state() -> None:
         assert abs(bin_.observed - bin_.forecast) < 4 * error
     assert str(skill).startswith("forecast accepted")
     assert skill.to_dict()["n_forecasts"] == 800
+
+
+@pytest.mark.statistical
+def test_interval_of_the_gain_covers_and_no_skill_is_found_at_its_rate() -> None:
+    information = np.log(2) + 0.8 * np.log(0.8) + 0.2 * np.log(0.2)
+    covered, found = 0, 0
+    for seed in range(300):
+        gain = forecast_skill(split_states(40, 0.8, seed=seed), lambda _: Knows(), rng=seed).gain
+        covered += gain.interval.low <= information <= gain.interval.high
+        # States without information: an accepted skill is a false one.
+        none = forecast_skill(split_states(40, 0.5, seed=seed), fit_homogeneous, rng=seed)
+        found += none.verdict is Verdict.ACCEPTED
+    error = np.sqrt(0.95 * 0.05 / 300)
+    assert 0.95 - 4 * error <= covered / 300
+    assert found / 300 <= 0.025 + 4 * np.sqrt(0.025 * 0.975 / 300)
 
 
 def test_states_that_say_nothing_are_told_so() -> None:
