@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from sojourn.assess import TraceAssessment, assess_traces, climb
 from sojourn.assess.chain import ChainSettings
 from sojourn.assess.process_text import candidate_cells
-from sojourn.corpus import CorpusBuilder, TraceCorpus
+from sojourn.cli.main import main
+from sojourn.corpus import CorpusBuilder, TraceCorpus, write_jsonl
 from sojourn.estimates import Status, Verdict
 from sojourn.process import simulate
 from sojourn.process.choice import CandidateScore
@@ -127,8 +130,6 @@ def test_what_was_tried_before_the_accepted_one_is_named() -> None:
     runs = delayed(40)
     fits = [fit_homogeneous(runs), fit_progress(runs)]
     rng = np.random.default_rng(0)
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(2) as threads:
         bounds = climb._bounds(fits, runs, 0.10, 49, 0.95, threads, rng)
         assert [b.bound.verdict for b in bounds] == [Verdict.REJECTED, Verdict.ACCEPTED]
@@ -236,3 +237,21 @@ def test_a_candidate_that_could_not_be_fitted_has_a_row() -> None:
         name="progress", log_score=None, difference=None, se_difference=None, n_parameters=None
     )
     assert candidate_cells(row) == ("  progress", "-", "not fitted", "-")
+
+
+def test_the_command_takes_a_process_or_the_chain_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    write_jsonl(as_corpus(delayed(20)), path)
+    common = ["assess", str(path), "--json", "-", "--resamples", "99", "--draws", "99", "--quiet"]
+    assert main([*common, "--quick"]) == 0
+    assert json.loads(capsys.readouterr().out)["process"]["chosen"] == "homogeneous"
+    assert main([*common, "--process", "order-2"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["process"]["chosen"] == "order-2"
+    assert document["process"]["choice"] is None
+    assert main([*common, "--quick", "--process", "progress"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+    assert main([*common, "--process", "nonsense"]) == 2
+    assert "no process is called" in capsys.readouterr().err

@@ -69,7 +69,7 @@ class ChainSettings:
     full: bool = False
     candidates: tuple[str, ...] = CANDIDATES
     n_simulated: int = 499
-    n_refits: int = 299
+    n_refits: int = 199
 
     def __post_init__(self) -> None:
         if self.process is not None:

@@ -158,7 +158,7 @@ def climb(
     alpha: float = 0.05,
     margin: float = 0.10,
     n_draws: int = 499,
-    n_refits: int = 299,
+    n_refits: int = 199,
     n_exchanges: int = 999,
     icc: float | None = None,
     approximate: bool = False,
