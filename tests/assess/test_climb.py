@@ -132,14 +132,32 @@ def test_what_was_tried_before_the_accepted_one_is_named() -> None:
     rng = np.random.default_rng(0)
     with ThreadPoolExecutor(2) as threads:
         bounds = climb._bounds(fits, runs, 0.10, 49, 0.95, threads, rng)
-        assert [b.bound.verdict for b in bounds] == [Verdict.REJECTED, Verdict.ACCEPTED]
+        verdicts = [None if b is None else b.bound.verdict for b in bounds]
+        assert verdicts == [Verdict.REJECTED, Verdict.ACCEPTED]
         found = climb._certify(
             fits, bounds, runs, alpha=0.05, n_draws=9, n_exchanges=49, icc=None,
             approximate=False, candidates=None, threads=threads, rng=rng,
         )  # fmt: skip
+    assert found is not None
     assert found.name == "progress"
     assert [name for name, _ in found.tried] == ["homogeneous"]
     assert any("tried as well, not accepted: homogeneous" in note for note in found.notes)
+
+
+def test_a_process_that_cannot_be_refitted_is_left_out_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bound_process = climb.bound_process
+
+    def unsettled(process: object, *given: object, **more: object) -> object:
+        if process.name == "progress":  # type: ignore[attr-defined]
+            raise ArithmeticError("did not settle")
+        return bound_process(process, *given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(climb, "bound_process", unsettled)
+    looked = look(delayed(40))
+    assert looked.found is None
+    assert any("left out: progress" in note for note in looked.notes)
 
 
 def test_large_corpora_are_looked_at_in_part_and_it_is_said(

@@ -134,6 +134,7 @@ def test_the_fewest_parameters_win_and_the_baseline_never() -> None:
     runs = simulate.simulate_tasks(simulate.preset("react"), 40, 4, rng=rng)
     made = choose_process(runs, candidates=("order-2", "progress", "homogeneous"), rng=0)
     rows = {row.name: row for row in made.scores}
+    assert [row.name for row in made.scores] == ["homogeneous", "progress", "order-2", BASELINE]
     assert made.chosen == made.near[0]
     sizes = [rows[name].n_parameters for name in made.near]
     assert sizes == sorted(sizes)  # type: ignore[type-var]

@@ -201,6 +201,25 @@ def test_nothing_to_test_is_inconclusive(paths: list[tuple[list[int], int]]) -> 
     assert found.reasons
 
 
+def test_corpora_that_cannot_be_fitted_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = corpus(13, n_tasks=20)
+    given = iter(range(99))
+
+    def sometimes(process: object, horizon: int) -> object:
+        def refit(simulated: StateSequences, _rng: object) -> np.ndarray:
+            if next(given) % 3 == 0:
+                raise ArithmeticError("did not settle")
+            fit = fit_homogeneous(simulated)
+            return np.stack([fit.success_within(horizon), fit.failure_within(horizon)])
+
+        return refit
+
+    monkeypatch.setattr(fit_test, "_refitting", sometimes)
+    found = fit_test.test_fit(fit_homogeneous(runs), runs, n_draws=9, rng=0)
+    assert found.n_draws == 6
+    assert found.reasons[0] == "3 of 9 simulated corpora could not be fitted"
+
+
 def test_settings_are_checked() -> None:
     runs = corpus(1, n_tasks=3)
     with pytest.raises(ValueError, match="icc"):

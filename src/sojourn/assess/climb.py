@@ -232,6 +232,9 @@ def climb(
             threads=threads,
             rng=for_rest,
         )
+    lost = [fit.name for fit, b in zip(fits, bounds, strict=False) if b is None]
+    if lost:
+        notes += (f"could not be refitted to resampled tasks, left out: {', '.join(lost)}",)
     return Climb(choice=choice, found=found, notes=notes)
 
 
@@ -243,22 +246,29 @@ def _bounds(
     ci_prob: float,
     threads: Executor,
     rng: np.random.Generator,
-) -> list[ProcessBound]:
-    """Bound the error of each process in turn, until one is accepted."""
+) -> list[ProcessBound | None]:
+    """Bound the error of each process in turn, until one is accepted.
+
+    None stands for a process that could not be refitted to some resampled corpus.
+    """
     longest = int(runs.lengths.max(initial=1))
-    found = []
+    found: list[ProcessBound | None] = []
     for process, own in zip(fits, rng.spawn(len(fits)), strict=True):
         horizon = 2 * longest if process.extrapolates else longest
-        bound = bound_process(
-            process,
-            runs,
-            margin=margin,
-            n_resamples=min(n_refits, max(_MIN_RESAMPLES, _MAX_BOUND_CELLS // horizon)),
-            ci_prob=ci_prob,
-            horizon=horizon,
-            executor=threads,
-            rng=own,
-        )
+        try:
+            bound = bound_process(
+                process,
+                runs,
+                margin=margin,
+                n_resamples=min(n_refits, max(_MIN_RESAMPLES, _MAX_BOUND_CELLS // horizon)),
+                ci_prob=ci_prob,
+                horizon=horizon,
+                executor=threads,
+                rng=own,
+            )
+        except ArithmeticError:
+            found.append(None)
+            continue
         found.append(bound)
         if bound.bound.verdict is Verdict.ACCEPTED:
             break
@@ -267,7 +277,7 @@ def _bounds(
 
 def _certify(
     fits: Sequence[BootstrappedProcess],
-    bounds: Sequence[ProcessBound],
+    bounds: Sequence[ProcessBound | None],
     runs: StateSequences,
     *,
     alpha: float,
@@ -278,10 +288,13 @@ def _certify(
     candidates: tuple[str, ...] | None,
     threads: Executor,
     rng: np.random.Generator,
-) -> ProcessFindings:
-    """Test the first process that is accepted, else the simplest."""
-    place = len(bounds) - 1 if bounds[-1].bound.verdict is Verdict.ACCEPTED else 0
-    process, timing = fits[place], bounds[place]
+) -> ProcessFindings | None:
+    """Test the first process that is accepted, else the simplest; None where none has a bound."""
+    known = [(fit, b) for fit, b in zip(fits, bounds, strict=False) if b is not None]
+    if not known:
+        return None
+    place = len(known) - 1 if known[-1][1].bound.verdict is Verdict.ACCEPTED else 0
+    process, timing = known[place]
     for_part, for_fit, for_pooled, for_within = rng.spawn(4)
     what = f"the tests of the {process.name} process"
     part, notes = part_of(runs, MAX_RUNS, MAX_STEPS, what, for_part)
@@ -305,7 +318,7 @@ def _certify(
     pooled = test_exchange(part, rng=for_pooled, **settings)
     within = test_exchange(part, within_tasks=True, rng=for_within, **settings)
     n_units = int(np.unique(runs.unit).size)
-    tried = [(fit.name, b.bound) for fit, b in zip(fits, bounds, strict=False)]
+    tried = [(fit.name, b.bound) for fit, b in known]
     del tried[place]
     return ProcessFindings(
         process=process,

@@ -294,7 +294,7 @@ def _fit(name: str, runs: StateSequences, rng: np.random.Generator) -> TraceProc
     """Fit one process, or say why it cannot be fitted."""
     try:
         return fit_baseline(runs) if name == BASELINE else fit_candidate(name, runs, rng=rng)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:  # the row of the table says why
         return str(error)
 
 

@@ -34,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 _NAMES = ("before", "before_moves", "two_before")
 _ENOUGH_VALUES = 20
 _N_CHUNKS = 8
-_MOST_CELLS = 20_000_000  # of all drawn tables together; rarer states are pooled to stay below
+_MOST_CELLS = 8_000_000  # of all drawn tables together; rarer states are pooled to stay below
 _FEWEST_STATES = 4
 
 

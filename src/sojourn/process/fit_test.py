@@ -244,6 +244,15 @@ def test_fit(
     return _result(process, sequences, design, effect, rows, alpha, full)
 
 
+def _settled(rows: Floats) -> tuple[Floats, tuple[str, ...]]:
+    """Return the rows of the corpora that could be fitted, and how many could not."""
+    able = np.isfinite(rows).all(axis=1)
+    if able.all():
+        return rows, ()
+    lost = int(np.count_nonzero(~able))
+    return rows[able], (f"{lost} of {rows.shape[0] - 1} simulated corpora could not be fitted",)
+
+
 class _Design(NamedTuple):
     task: npt.NDArray[np.int32]
     caps: CapLaw | None
@@ -315,7 +324,11 @@ def _simulated(
     )
     if design.caps is not None:
         runs = cut_after(runs, design.caps.draw(design.max_steps, rng))
-    return _statistics(again(runs, rng), runs, design)
+    try:
+        fitted = again(runs, rng)
+    except ArithmeticError:  # an iteration that did not settle; such corpora are counted
+        return np.full(len(_NAMES), np.nan)
+    return _statistics(fitted, runs, design)
 
 
 def _statistics(fitted: Floats, runs: StateSequences, design: _Design) -> Floats:
@@ -381,6 +394,7 @@ def _result(
     alpha: float,
     full: bool,
 ) -> FitTest:
+    rows, lost = _settled(rows)
     rows = np.round(rows, 9)  # equal corpora must tie whatever the order of additions
     p = np.column_stack([upper_p(column) for column in rows.T])
     p[:, 2] = two_sided_p(rows[:, 2])
@@ -410,7 +424,7 @@ def _result(
         n_runs=sequences.n_runs,
         n_tasks=int(design.task.max()) + 1,
         n_draws=rows.shape[0] - 1,
-        reasons=_reasons(design, effect, full),
+        reasons=(*lost, *_reasons(design, effect, full)),
     )
 
 
