@@ -29,15 +29,29 @@ from sojourn.attempts.estimators import (
     success_rate,
 )
 from sojourn.attempts.heterogeneity import HomogeneityTest, test_homogeneity
+from sojourn.attempts.mixing import (
+    InflatedFit,
+    MixingChoice,
+    NonparametricMixing,
+    choose_mixing,
+    fit_inflated,
+    fit_nonparametric,
+)
 
 __all__ = [
     "AttemptBounds",
     "BetaBinomialPosterior",
     "Beyond",
     "HomogeneityTest",
+    "InflatedFit",
+    "MixingChoice",
+    "NonparametricMixing",
     "SingleAttemptBounds",
     "TaskCounts",
+    "choose_mixing",
     "fit_beta_binomial",
+    "fit_inflated",
+    "fit_nonparametric",
     "icc",
     "moment_icc",
     "naive_rate",
