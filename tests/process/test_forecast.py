@@ -322,6 +322,22 @@ def test_gain_interval_is_that_of_task_totals() -> None:
     assert skill.gain.value == pytest.approx(np.mean(gains))
 
 
+def test_the_blind_forecast_knows_other_folds_only() -> None:
+    # Task 0 always succeeds, task 1 always fails: each is forecast by the other.
+    runs = StateSequences(
+        states=np.zeros(6),
+        offsets=np.arange(7),
+        event=[SUCCESS] * 3 + [FAILURE] * 3,
+        task=[0] * 3 + [1] * 3,
+        unit=[0] * 3 + [1] * 3,
+        state_names=("only",),
+    )
+    skill = forecast_skill(runs, fit_homogeneous, rng=0)
+    assert skill.n_folds == 2
+    assert skill.blind_log_score == pytest.approx(np.log(0.5 / 4))
+    assert skill.verdict is Verdict.INCONCLUSIVE
+
+
 def test_skill_needs_two_units_and_a_run_that_ended() -> None:
     told = split_states(5, 0.7, seed=4)
     with pytest.raises(ValueError, match="one is few"):
@@ -370,6 +386,24 @@ def test_stop_rule_of_one_state_is_its_odds() -> None:
     assert dear.stop_after == 0
     assert dear.stops(0, 1) is True
     assert "stop after step 0" in str(dear)
+
+
+@pytest.mark.parametrize("cost", [0.05, 0.2, 0.3])
+def test_stopping_by_the_step_alone_is_stopping_of_the_hazards(cost: float) -> None:
+    chain = timed_chain()
+    rule = stop_rule(chain, cost=cost, horizon=20)
+    success, failure = chain.success_within(80), chain.failure_within(80)
+    # The law of a run of which the step alone is known: one state, the hazards of the curves.
+    at_risk = 1.0 - success[:-1] - failure[:-1]
+    hazards = np.column_stack((np.diff(success), np.diff(failure))) / at_risk[:, None]
+    rows = np.column_stack((1.0 - hazards.sum(axis=1), hazards))[:, None, :]
+    alone = UnrolledChain(
+        rows=rows, start=np.array([0.9, 0.06, 0.04]), owner=np.zeros(1), state_names=("any",)
+    )
+    expected = brute_worth(alone, cost, 80)[1:, 0]
+    np.testing.assert_allclose(rule.blind_worth[1:], expected[:20], atol=1e-9)
+    stops = rule.blind_worth <= 0.0
+    assert rule.stop_after == (int(np.argmax(stops)) if stops.any() else None)
 
 
 def test_stop_rule_says_how_sure_it_is(runs: StateSequences) -> None:
