@@ -163,3 +163,17 @@ def test_what_does_not_go_with_sessions_is_refused(
     places = {"TABLE": str(session_table), "out.csv": str(tmp_path / "out.csv")}
     assert main([places.get(word, word) for word in arguments]) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sessions.csv"]
+
+
+def test_options_of_the_model_reach_it(
+    session_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--uniform", "--max-states", "2", "--dwell", "5", "--envelope", "--n-max", "3"]
+    assert main(["assess", str(session_table), *options, "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["profile"]["source"] == "uniform"
+    assert document["profile"]["subdomain_weights"]["d"] == {"a": 0.5, "b": 0.5}
+    domain = document["domains"][0]
+    hidden = {row["n_states"] for row in domain["selection"]["candidates"] if row["n_states"]}
+    assert max(hidden) == 2
+    assert domain["reliability"]["envelope"]

@@ -87,6 +87,8 @@ def assess_session_groups(
     ci_prob: float = 0.95,
     n_max: int = 20,
     n_states: Sequence[int] = (1, 2, 3, 4),
+    dwell: float = 10.0,
+    uniform: bool = False,
     bootstrap: int = 0,
     envelope: bool = False,
     settings: SamplerSettings | None = None,
@@ -114,6 +116,10 @@ def assess_session_groups(
         Largest n of R(n).
     n_states : sequence of int
         Numbers of hidden states to score, 1 among them.
+    dwell : float
+        Expected stay in a hidden state, in tasks, that the prior states; over 1.
+    uniform : bool
+        Whether what the profile leaves open has equal weights, not the data's shares.
     bootstrap : int
         Replicates of a parametric-bootstrap test of more than one state; 0 for none. Each is
         scored with all numbers of states: 99 take minutes.
@@ -149,7 +155,7 @@ def assess_session_groups(
         if progress is not None:
             progress(group)
         part = log if rows.size == len(log) else log.select(rows)
-        whole = part.profile(profile)
+        whole = part.profile(profile, uniform=uniform)
         if not (part.success(policy) >= 0).any():
             unusable.append(f"{group}: none of {len(part)} tasks has a verdict that counts")
             continue
@@ -159,6 +165,7 @@ def assess_session_groups(
             ci_prob,
             n_max,
             tuple(n_states),
+            dwell,
             bootstrap,
             envelope,
             settings,
@@ -179,6 +186,8 @@ def assess_sessions(
     ci_prob: float = 0.95,
     n_max: int = 20,
     n_states: Sequence[int] = (1, 2, 3, 4),
+    dwell: float = 10.0,
+    uniform: bool = False,
     bootstrap: int = 0,
     envelope: bool = False,
     settings: SamplerSettings | None = None,
@@ -215,6 +224,8 @@ def assess_sessions(
         ci_prob=ci_prob,
         n_max=n_max,
         n_states=n_states,
+        dwell=dwell,
+        uniform=uniform,
         bootstrap=bootstrap,
         envelope=envelope,
         settings=settings,
@@ -228,6 +239,7 @@ class _Settings(NamedTuple):
     ci_prob: float
     n_max: int
     n_states: tuple[int, ...]
+    dwell: float
     bootstrap: int
     envelope: bool
     sampler: SamplerSettings | None
@@ -307,7 +319,11 @@ def _assess_domain(
     weights = np.array(profile.subdomain_weights(name, sequences.subdomain_names))
     gate = assess_dependence(sequences, rng=for_test)
     several = int(np.count_nonzero(sequences.lengths)) >= _MIN_STARTS
-    spec = HMMSpec(n_states=1, initial="estimated" if several else "uniform")
+    spec = HMMSpec(
+        n_states=1,
+        expected_dwell=settings.dwell,
+        initial="estimated" if several else "uniform",
+    )
     selection = select_n_states(
         sequences,
         n_states=settings.n_states if can_vary(sequences) else (1,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,22 @@ if TYPE_CHECKING:
     from sojourn.corpus import Policy, SessionLog, TraceCorpus
     from sojourn.records import OperationalProfile
 
-__all__ = ["As", "NMax", "Profile", "assess_log", "note_sessions", "read_log", "refuse", "stream"]
+__all__ = [
+    "As",
+    "Bootstrap",
+    "Dwell",
+    "Envelope",
+    "MaxStates",
+    "NMax",
+    "Profile",
+    "Published",
+    "Uniform",
+    "assess_log",
+    "note_sessions",
+    "read_log",
+    "refuse",
+    "stream",
+]
 
 _KINDS = ("traces", "sessions")
 
@@ -37,6 +52,42 @@ Profile = Annotated[
 NMax = Annotated[
     int, typer.Option("--n-max", help="Sessions only: largest n of R(n).", min=1, max=1000)
 ]
+Uniform = Annotated[
+    bool,
+    typer.Option(
+        "--uniform", help="Sessions only: what no profile states weighs equally, not as in the log."
+    ),
+]
+MaxStates = Annotated[
+    int, typer.Option("--max-states", help="Sessions only: most hidden states.", min=1, max=12)
+]
+Dwell = Annotated[
+    float,
+    typer.Option(
+        help="Sessions only: expected stay in a hidden state, in tasks, before data.", min=1.01
+    ),
+]
+Envelope = Annotated[
+    bool,
+    typer.Option(
+        "--envelope", help="Sessions only: range of the independent figures over a box of priors."
+    ),
+]
+Bootstrap = Annotated[
+    int,
+    typer.Option(
+        "--bootstrap",
+        help="Sessions only: replicates of a test of more than one state (minutes).",
+        min=0,
+        max=10_000,
+    ),
+]
+Published = Annotated[
+    bool,
+    typer.Option(
+        "--published", help="Sessions only: one chain of 12,000 sweeps, as the published method."
+    ),
+]
 
 # Options of one stream, by the name of their parameter.
 _RUNS_ONLY = {
@@ -52,7 +103,16 @@ _RUNS_ONLY = {
     "require_certificate": "--require-certificate",
     "digests": "--digests",
 }
-_SESSIONS_ONLY = {"profile": "--profile", "n_max": "--n-max"}
+_SESSIONS_ONLY = {
+    "profile": "--profile",
+    "n_max": "--n-max",
+    "uniform": "--uniform",
+    "max_states": "--max-states",
+    "dwell": "--dwell",
+    "envelope": "--envelope",
+    "bootstrap": "--bootstrap",
+    "published": "--published",
+}
 
 
 def stream(
@@ -158,10 +218,14 @@ def assess_log(
     n_max: int,
     seed: int,
     quiet: bool,
+    max_states: int = 4,
+    published: bool = False,
+    **settings: Any,
 ) -> GroupedSessionAssessment:
-    """Assess a log of sessions as the command's options say."""
+    """Assess a log of sessions as the command's options say; `settings` go to the library."""
     from sojourn.assess import assess_session_groups
     from sojourn.cli._progress import Progress
+    from sojourn.session.sampler import PUBLISHED
 
     fields = _grouping(by, pool=pool)
     stated = None if profile is None else _stated(profile, log, fields)
@@ -173,7 +237,10 @@ def assess_log(
             policy=policy,
             ci_prob=ci,
             n_max=n_max,
+            n_states=range(1, max_states + 1),
+            settings=PUBLISHED if published else None,
             rng=seed,
+            **settings,
             progress=lambda group: progress.say(f"assessing {group}"),
         )
 

@@ -21,8 +21,14 @@ from sojourn.cli._options import (
 )
 from sojourn.cli._sessions import (
     As,
+    Bootstrap,
+    Dwell,
+    Envelope,
+    MaxStates,
     NMax,
     Profile,
+    Published,
+    Uniform,
     assess_log,
     note_sessions,
     read_log,
@@ -117,6 +123,12 @@ def command(
     as_: As = None,
     profile: Profile = None,
     n_max: NMax = 20,
+    uniform: Uniform = False,
+    max_states: MaxStates = 4,
+    dwell: Dwell = 10.0,
+    envelope: Envelope = False,
+    bootstrap: Bootstrap = 0,
+    published: Published = False,
     require_certificate: Annotated[
         bool,
         typer.Option(
@@ -173,6 +185,12 @@ def command(
                 n_max=n_max,
                 seed=seed,
                 quiet=quiet,
+                uniform=uniform,
+                max_states=max_states,
+                dwell=dwell,
+                envelope=envelope,
+                bootstrap=bootstrap,
+                published=published,
             )
             emit(found, html=html, json=json, quiet=quiet)
             return
