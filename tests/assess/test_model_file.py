@@ -142,6 +142,9 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "features without clusters": lambda d: d["states"].update(features={}),
     "draws": lambda d: d["draws"].update(n=3),
     "draw of another shape": lambda d: d["draws"]["parameters"][0]["table"].update(shape=[48]),
+    "draw of negative counts": lambda d: d["draws"]["parameters"][0]["table"]["data"].__setitem__(
+        0, -500.0
+    ),
     "draw with more": lambda d: d["draws"]["parameters"][0].update(evil={}),
     "certificate": lambda d: d.update(certificate="accepted"),
     "names": lambda d: d.update(step_names=[1]),

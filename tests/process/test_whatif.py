@@ -12,6 +12,7 @@ from sojourn.process.draws import refitted_draws
 from sojourn.process.homogeneous import fit_homogeneous
 from sojourn.process.mixture import fit_mixture
 from sojourn.process.order_k import fit_order
+from sojourn.process.perturbation import perturbation_bound
 from sojourn.process.phases import fit_phases
 from sojourn.process.progress import fit_progress
 from sojourn.process.simulate import preset, simulate_tasks
@@ -19,7 +20,6 @@ from sojourn.process.unrolled import UnrolledChain, unroll
 from sojourn.process.whatif import (
     WhatIf,
     most_valuable_fixes,
-    perturbation_bound,
     sensitivities,
     what_if,
 )

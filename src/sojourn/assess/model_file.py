@@ -37,6 +37,8 @@ _MAX_BYTES = 256 * 2**20
 _MAX_HORIZON = 1_000_000
 _MAX_CELLS = 50_000_000
 _MAX_DRAWS = 100_000
+_CHECKED_STEPS = 1000
+_SLACK = 1e-9
 _DTYPES = ("float64", "int64", "int32", "int8", "bool", "str")
 # Parameters that may be infinite: a coefficient that rules an event out, a penalty that holds at 0.
 _MAY_BE_INFINITE = frozenset({"intercept", "penalty", "optima"})
@@ -249,7 +251,7 @@ def _model(document: Mapping[str, Any]) -> FittedModel:
     draws = []
     for changed in _decode_draws(_mapping(document, "draws"), parameters):
         draw = restore(parameters | changed)
-        _check_process(draw, document["process"], horizon)
+        _check_draw(draw, document["process"], horizon)
         draws.append(draw)
     certificate = document["certificate"]
     if certificate is not None and not (
@@ -280,6 +282,19 @@ def _check_process(process: TraceProcess, name: str, horizon: int) -> None:
     chain = unroll(process)
     if horizon * chain.n_inner > _MAX_CELLS:
         raise ModelFileError(f"{horizon} steps of {chain.n_inner} states are too many")
+
+
+def _check_draw(draw: TraceProcess, name: str, horizon: int) -> None:
+    """Check the curves of a refit: shares of runs that only grow, together at most all."""
+    last = min(horizon, _CHECKED_STEPS)
+    curves = np.stack((draw.success_within(last), draw.failure_within(last)))
+    total = curves.sum(axis=0)
+    if draw.name != name or not (
+        np.all(np.isfinite(curves))
+        and np.all(np.diff(curves, axis=1, prepend=0.0) >= -_SLACK)
+        and np.all(total <= 1.0 + _SLACK)
+    ):
+        raise ModelFileError("a draw is no law of runs")
 
 
 def _mapping(document: Mapping[str, Any], key: str) -> dict[str, Any]:
