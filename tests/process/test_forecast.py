@@ -198,8 +198,10 @@ def test_a_state_without_a_fate_has_no_forecast() -> None:
     )
     fit = fit_homogeneous(stuck, smoothing="none")
     assert fit.unidentified == ("loop",)
-    success, left = forecast_tables(fit, horizon=3).at(1, 2)
+    tables = forecast_tables(fit, horizon=3)
+    success, left = tables.at(1, 2)
     assert success.status is Status.WITHHELD
+    assert tables.at(None, 1)[0].status is Status.WITHHELD
     assert left.status is Status.WITHHELD
 
 

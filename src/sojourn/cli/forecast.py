@@ -161,7 +161,7 @@ def _lines(
                     forecast.step,
                     forecast.state,
                     _text(forecast.success, ".2f"),
-                    "-" if forecast.outcome else f"{_blind(tables, forecast.step):.2f}",
+                    "-" if forecast.outcome else _blind(tables, forecast.step),
                     _text(forecast.steps_left, ".1f"),
                     *stop,
                     _remark(forecast),
@@ -170,8 +170,9 @@ def _lines(
     return lines + indent(text_table(header, rows))
 
 
-def _blind(tables: ForecastTables, step: int) -> float:
-    return float(tables.blind_success[min(step, tables.blind_success.size - 1)])
+def _blind(tables: ForecastTables, step: int) -> str:
+    value = float(tables.blind_success[min(step, tables.blind_success.size - 1)])
+    return "-" if value != value else f"{value:.2f}"
 
 
 def _stop(fitted: FittedModel, rule: StopRule | None, forecast: RunForecast) -> str:

@@ -346,10 +346,12 @@ def _tables(process: TraceProcess, horizon: int) -> _Tables:
     if np.any(lost):
         success = np.where(lost, np.nan, success)
         left = np.where(lost, np.nan, left)
-    return _Tables(success, left, *_blind_of_chain(chain, horizon))
+    return _Tables(success, left, *_blind_of_chain(chain, horizon, lost[chain.owner]))
 
 
-def _blind_of_chain(chain: UnrolledChain, horizon: int) -> tuple[Floats, Floats]:
+def _blind_of_chain(
+    chain: UnrolledChain, horizon: int, lost: npt.NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
     masses = chain.masses(horizon)
     steps = np.minimum(np.arange(horizon), chain.n_layers - 1)
     total = masses.sum(axis=1)
@@ -359,6 +361,10 @@ def _blind_of_chain(chain: UnrolledChain, horizon: int) -> tuple[Floats, Floats]
     for row, table in enumerate((chain.values, chain.steps_left)):
         weighted = np.where(masses > 0.0, masses * table[steps], 0.0).sum(axis=1)
         blind[row, 1:][there] = weighted[there] / total[there]
+        # A mean over states is not known where that of one of them is not.
+        blind[row, 1:][masses[:, lost].any(axis=1)] = np.nan
+        if np.any(chain.start[: chain.n_inner][lost] > 0.0):
+            blind[row, 0] = np.nan
         # Where no run of the process gets, the last step that one gets to stands in.
         blind[row, 1:][~there] = blind[row, np.count_nonzero(there)]
     return blind[0], blind[1]
