@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.base import RefittableProcess, TraceProcess
+from sojourn.process.changes import Cap, ChangedRow, Remove, Reroute
 from sojourn.process.chapman_kolmogorov import ChapmanKolmogorov, chapman_kolmogorov
 from sojourn.process.counting import TransitionCounts, count_batches, count_transitions
+from sojourn.process.export import export_process
+from sojourn.process.forecast import Monitor, forecast_tables
 from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
 from sojourn.process.intervals import ChainIntervals, chain_intervals
 from sojourn.process.lumpability import BlockLumpability, LumpabilityTest, test_lumpability
@@ -15,21 +18,29 @@ from sojourn.process.phases import PhaseFit, fit_phases
 from sojourn.process.progress import ProgressFit, fit_progress, homogeneity_statistic
 from sojourn.process.semi_markov import SemiMarkovFit, fit_semi_markov
 from sojourn.process.simulate import PRESETS, preset, simulate_runs, simulate_tasks
+from sojourn.process.skill import forecast_skill
 from sojourn.process.smooth import SmoothIncidence, fit_smooth_incidence
+from sojourn.process.stopping import stop_rule
+from sojourn.process.whatif import most_valuable_fixes, sensitivities, what_if
 
 __all__ = [
     "PRESETS",
     "AbsorbingChain",
     "BlockLumpability",
+    "Cap",
     "ChainIntervals",
+    "ChangedRow",
     "ChapmanKolmogorov",
     "HomogeneousFit",
     "LumpabilityTest",
     "MixtureFit",
+    "Monitor",
     "OrderFit",
     "PhaseFit",
     "ProgressFit",
     "RefittableProcess",
+    "Remove",
+    "Reroute",
     "SemiMarkovFit",
     "SmoothIncidence",
     "TaskClasses",
@@ -40,6 +51,7 @@ __all__ = [
     "chapman_kolmogorov",
     "count_batches",
     "count_transitions",
+    "export_process",
     "fit_homogeneous",
     "fit_mixture",
     "fit_order",
@@ -47,9 +59,15 @@ __all__ = [
     "fit_progress",
     "fit_semi_markov",
     "fit_smooth_incidence",
+    "forecast_skill",
+    "forecast_tables",
     "homogeneity_statistic",
+    "most_valuable_fixes",
     "preset",
+    "sensitivities",
     "simulate_runs",
     "simulate_tasks",
+    "stop_rule",
     "test_lumpability",
+    "what_if",
 ]
