@@ -134,6 +134,8 @@ def test_what_was_tried_before_the_accepted_one_is_named() -> None:
         bounds = climb._bounds(fits, runs, 0.10, 49, 0.95, threads, rng)
         verdicts = [None if b is None else b.bound.verdict for b in bounds]
         assert verdicts == [Verdict.REJECTED, Verdict.ACCEPTED]
+        # Once one is accepted no other is looked at.
+        assert len(climb._bounds(fits[::-1], runs, 0.10, 49, 0.95, threads, rng)) == 1
         found = climb._certify(
             fits, bounds, runs, alpha=0.05, n_draws=9, n_exchanges=49, icc=None,
             approximate=False, candidates=None, threads=threads, rng=rng,

@@ -88,7 +88,8 @@ class ProcessChoice:
     Attributes
     ----------
     chosen : str
-        The simplest candidate within one standard error of the best.
+        The simplest candidate within one standard error of the best: the homogeneous chain if it
+        is, else the one with the fewest parameters.
     near : tuple of str
         All candidates within one standard error of the best, the simplest first.
     best : str
@@ -201,7 +202,7 @@ def choose_process(
     rows = {name: _compared(name, fitted[name], fitted[best], units) for name in fitted}
     near = sorted(
         (name for name in able if _within_one_se(rows[name])),
-        key=lambda name: (rows[name].n_parameters or 0, place_of(name)),
+        key=lambda name: _simplicity(name, rows[name]),
     )
     chosen = near[0]
     fits = {name: fitted[name].whole for name in able}
@@ -333,6 +334,11 @@ def _notes(fit: Any) -> tuple[str, ...]:
 
 def _within_one_se(row: _Compared) -> bool:
     return row.difference is not None and row.se is not None and row.difference + row.se >= 0.0
+
+
+def _simplicity(name: str, row: _Compared) -> tuple[bool, int, tuple[int, int]]:
+    """Order by number of parameters, the homogeneous chain before all, ties by kind."""
+    return (name != "homogeneous", row.n_parameters or 0, place_of(name))
 
 
 def _row(row: _Compared, *, chosen: bool, baseline: bool) -> CandidateScore:
