@@ -12,7 +12,7 @@ from scipy import stats
 
 from builders import corpus_of
 from sojourn.assess.gate import GateAnswer, Rule, two_sided
-from sojourn.assess.plan import TaskLaw, fit_task_law, look_confidence, plan
+from sojourn.assess.plan import TaskLaw, fit_task_law, look_confidence, make_plan
 from sojourn.attempts import TaskCounts, success_rate
 from sojourn.cli.main import main
 from sojourn.errors import NothingUsableError, RuleError
@@ -28,7 +28,7 @@ def single(n_success: int, n: int) -> TaskCounts:
 
 def test_power_of_single_attempts_is_a_binomial_sum() -> None:
     rule, law = Rule.parse("success_rate >= 0.6"), TaskLaw(mean=0.75, icc=0.0)
-    found = plan(law, rule=rule, tasks=(60,), attempts=(1,), target=0.99, n_draws=2000, rng=1)
+    found = make_plan(law, rule=rule, tasks=(60,), attempts=(1,), target=0.99, n_draws=2000, rng=1)
     exact = sum(
         stats.binom.pmf(c, 60, 0.75)
         for c in range(61)
@@ -54,11 +54,11 @@ def test_values_under_the_law_are_its_moments() -> None:
 
 def test_what_is_enough_reaches_its_power_again() -> None:
     law, rule = TaskLaw(mean=0.7, icc=0.2), Rule.parse("success_rate >= 0.6")
-    found = plan(law, rule=rule, attempts=(2,), n_draws=1000, rng=1)
+    found = make_plan(law, rule=rule, attempts=(2,), n_draws=1000, rng=1)
     assert len(found.enough) == 1
     best = found.enough[0]
     assert best.power >= 0.8
-    again = plan(
+    again = make_plan(
         law, rule=rule, tasks=(best.n_tasks,), attempts=(2,), target=0.8, n_draws=4000, rng=2
     )
     assert again.rows[0].power == pytest.approx(best.power, abs=0.03)
@@ -67,7 +67,7 @@ def test_what_is_enough_reaches_its_power_again() -> None:
 
 
 def test_a_rule_on_the_wrong_side_never_passes_and_says_so() -> None:
-    found = plan(TaskLaw(mean=0.5, icc=0.1), rule=Rule.parse("success_rate >= .6"), rng=1)
+    found = make_plan(TaskLaw(mean=0.5, icc=0.1), rule=Rule.parse("success_rate >= .6"), rng=1)
     assert found.enough == ()
     assert found.reason is not None
     assert found.reason.startswith("never")
@@ -83,7 +83,7 @@ def test_looks_are_pococks(n_looks: int, constant: float) -> None:
 
 def test_a_gain_is_seen_as_often_as_a_paired_difference_can_be() -> None:
     law = TaskLaw(mean=0.5, icc=0.0)
-    found = plan(law, gain=0.2, tasks=(100,), attempts=(1,), target=0.99, n_draws=1000, rng=1)
+    found = make_plan(law, gain=0.2, tasks=(100,), attempts=(1,), target=0.99, n_draws=1000, rng=1)
     error = math.sqrt((0.25 + 0.7 * 0.3) / 100)
     rough = stats.norm.sf(stats.norm.ppf(0.95) - 0.2 / error)
     assert found.rows[0].power == pytest.approx(rough, abs=0.05)
@@ -101,7 +101,7 @@ def test_the_law_of_an_event_within_steps_and_what_cannot_be_planned() -> None:
     with pytest.raises(NothingUsableError, match="cut before"):
         fit_task_law(corpus_of(["sl"] * 20), Rule.parse("success_within(9) >= .5"))
     with pytest.raises(ValueError, match="plan for one of"):
-        plan(TaskLaw(mean=0.5, icc=0.1), width=0.1, gain=0.1)
+        make_plan(TaskLaw(mean=0.5, icc=0.1), width=0.1, gain=0.1)
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from sojourn.errors import NothingUsableError, RuleError
 from sojourn.estimates import Estimate, number
 from sojourn.sequences import CENSORED, SUCCESS
 
-__all__ = ["Plan", "PlanRow", "TaskLaw", "fit_task_law", "look_confidence", "plan"]
+__all__ = ["Plan", "PlanRow", "TaskLaw", "fit_task_law", "look_confidence", "make_plan"]
 
 SCHEMA_VERSION = 1
 Floats = npt.NDArray[np.float64]
@@ -257,7 +257,7 @@ def fit_task_law(
     return TaskLaw(mean=posterior.posterior_mean(), icc=posterior.posterior_icc())
 
 
-def plan(
+def make_plan(
     law: TaskLaw,
     *,
     rule: Rule | None = None,

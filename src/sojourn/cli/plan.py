@@ -50,8 +50,7 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Find how many tasks, and attempts at each, it takes to answer a rule."""
-    from sojourn.assess.plan import fit_task_law
-    from sojourn.assess.plan import plan as make_plan
+    from sojourn.assess.plan import fit_task_law, make_plan
     from sojourn.cli._progress import Progress
 
     chosen = policy(limits, faults)
