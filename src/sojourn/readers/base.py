@@ -49,6 +49,7 @@ READERS: dict[str, str] = {
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
     "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",
     "mint": "sojourn.readers.mint:MintReader",
+    "otel": "sojourn.readers.otel:OtelReader",
     "session-table": "sojourn.readers.session_table:SessionTableReader",
     "sojourn-jsonl": "sojourn.readers.sojourn_jsonl:SojournJsonlReader",
     "sojourn-parquet": "sojourn.readers.sojourn_parquet:SojournParquetReader",
