@@ -1,6 +1,6 @@
 """Count effective draws of R(1) and R(20) per CPU second, beside numpyro's NUTS; assert nothing.
 
-    python benchmarks/effective_draws.py [--tasks 2000] [--rounds 2]
+    python benchmarks/effective_draws.py [--tasks 2000] [--rounds 1]
 
 One posterior, two samplers, in turns in one process: ours (states drawn, all parameters in closed
 form but two) and NUTS on the likelihood with the states summed out by the filter, four chains each,
@@ -157,7 +157,7 @@ def rates(runs: list[Run]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
     report: dict[str, Any] = {
         "tasks": options.tasks,
