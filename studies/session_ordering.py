@@ -151,11 +151,12 @@ test*: p of the test that gates the choice of states, which needs no fit.
 
 With nothing to find (independent outcomes), shuffles move the mean by up to .02 and the width by
 .03: the published changes (.004, .014) are within that. With dependence, shuffling it away brings
-mean and width back to those of independent tasks (a full shuffle narrows the interval; the
-published one widened it) and takes away nearly all of the fit. The fit under outcomes shuffled
-within their subdomain is the permutation test that the question asks for, and it agrees with the
-exact test, which costs no fits. Blocks of 25 tasks keep most of the dependence inside them, so that
-their p says little, and a single shuffle of either kind, as published, says nothing."""
+the mean back to that of independent tasks, takes away nearly all of the fit and, in the two
+sessions in blocks, narrows the interval (the published full shuffle widened it). The fit under
+outcomes shuffled within their subdomain is the permutation test that the question asks for, and it
+agrees with the exact test, which costs no fits. Blocks of 25 tasks keep most of the dependence
+inside them, so that their p says little, and a single shuffle of either kind, as published, says
+nothing."""
 
 
 if __name__ == "__main__":
