@@ -127,10 +127,8 @@ def main() -> None:
             results[f"2,000 tasks, {order}, {n_states} true states, with page"] = found
     if not options.skip_million:
         found = timed(["-c", MILLION], 0)
-        results["10^6 tasks, three states, four chains of 300 sweeps"] = {
-            **found,
-            **json.loads(found.pop("said")),
-        }
+        said = json.loads(found.pop("said"))
+        results["10^6 tasks, three states, four chains of 300 sweeps"] = {**found, **said}
     for name, row in results.items():
         print(name, row)
     print(f"wrote {_record.write('sessions', {'workloads': results}, 'arviz-stats', 'matplotlib')}")
