@@ -58,10 +58,15 @@ CASES = (
 
 
 def rank(draws: np.ndarray, truth: float, rng: np.random.Generator) -> int:
-    """Rank the truth among thinned draws, ties broken at random."""
+    """Rank the truth among thinned draws, ties broken at random.
+
+    Success probabilities are kept 1e-12 off 0 and 1 by the prior and the sampler alike. Small
+    concentrations put many there, equal but for rounding: within 1e-9 is a tie.
+    """
     flat = draws.reshape(-1)
     kept = flat[np.linspace(0, flat.size - 1, N_RANKS).astype(int)]
-    return int((kept < truth).sum() + rng.integers(0, (kept == truth).sum() + 1))
+    tied = np.abs(kept - truth) <= 1e-9
+    return int(((kept < truth) & ~tied).sum() + rng.integers(0, tied.sum() + 1))
 
 
 def replicate(case: Case, rng: np.random.Generator) -> list[int]:
