@@ -10,15 +10,16 @@ are most of a log, are passed over but for the digest of what was done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from sojourn.readers._json import BadRecordError, Buffer, decode
+from sojourn.readers._span_log import Evaluation, Found
 from sojourn.readers._spans import Kind, Span, nanoseconds
 from sojourn.readers._steps import EDITORS, SHELL_TOOLS, action_digest, tool_step
 
-__all__ = ["Evaluation", "Found", "ResourceSpans", "flat_span", "otlp_span", "resource_name"]
+__all__ = ["ResourceSpans", "flat_span", "otlp_span", "resource_name"]
 
 _NOTHING = msgspec.Raw(b"null")
 _MAX_ID = 128
@@ -124,24 +125,6 @@ class _FlatSpan(msgspec.Struct):
     status: _Status | str | None = None
     events: list[_Event] | None = None
     span_events: list[_Event] | None = None
-
-
-class Evaluation(NamedTuple):
-    """A verdict that somebody wrote into a span."""
-
-    name: str
-    label: str
-    value: str
-
-
-class Found(NamedTuple):
-    """A span and what it says of its whole trace; `labels` holds the attributes asked for."""
-
-    trace_id: str
-    span: Span
-    session_id: str
-    evaluations: list[Evaluation]
-    labels: dict[str, str]
 
 
 def resource_name(resource: _Resource | None) -> str:

@@ -44,7 +44,8 @@ _SCOPES = (Kind.AGENT, Kind.MODEL, Kind.TOOL)
 class Span(NamedTuple):
     """What is kept of a span; no text.
 
-    `name` is that of the tool or agent; `digest` that of the call or answer, 0 where unknown.
+    `name` is that of the tool or agent, of a model call that of the tool it asked for, where the
+    log tells; `digest` that of the call or answer, 0 where unknown.
     """
 
     span_id: str
@@ -61,7 +62,7 @@ class Forest(NamedTuple):
     """The spans of a run in the order in which they began, each id once, and who is above whom.
 
     `scope` maps an id to the nearest agent, model call or tool above it; `roots` have no parent in
-    the log, and `n_orphans` of them name one.
+    the log, and `n_orphans` of them name one; `n_circles` circles of parents were cut open.
     """
 
     spans: list[Span]
@@ -69,6 +70,7 @@ class Forest(NamedTuple):
     roots: list[Span]
     n_orphans: int
     n_repeated: int
+    n_circles: int
 
 
 @dataclass(slots=True)
@@ -97,34 +99,53 @@ def forest(spans: Iterable[Span]) -> Forest:
         n_spans += 1
         by_id.setdefault(span.span_id, span)
     ordered = sorted(by_id.values(), key=lambda span: (span.start, span.kind, span.span_id))
-    roots = [span for span in ordered if span.parent_id not in by_id]
+    parents, n_circles = _parents(ordered, by_id)
     return Forest(
         spans=ordered,
-        scope=_scopes(ordered, by_id),
-        roots=roots,
-        n_orphans=sum(bool(span.parent_id) for span in roots),
+        scope=_scopes(ordered, by_id, parents),
+        roots=[span for span in ordered if span.span_id not in parents],
+        n_orphans=sum(bool(s.parent_id) and s.parent_id not in by_id for s in ordered),
         n_repeated=n_spans - len(by_id),
+        n_circles=n_circles,
     )
 
 
-def _scopes(spans: Sequence[Span], by_id: dict[str, Span]) -> dict[str, Span | None]:
-    """Return the nearest scope above each span; each is climbed through once, circles too."""
+def _parents(spans: Sequence[Span], by_id: dict[str, Span]) -> tuple[dict[str, str], int]:
+    """Return the parent of each span that has one, and the number of circles that were cut."""
+    parents = {span.span_id: span.parent_id for span in spans if span.parent_id in by_id}
+    seen: set[str] = set()
+    n_circles = 0
+    for span in spans:
+        walk: set[str] = set()
+        node: str | None = span.span_id
+        while node is not None and node not in seen and node not in walk:
+            walk.add(node)
+            node = parents.get(node)
+        if node in walk:
+            del parents[node]
+            n_circles += 1
+        seen |= walk
+    return parents, n_circles
+
+
+def _scopes(
+    spans: Sequence[Span], by_id: dict[str, Span], parents: dict[str, str]
+) -> dict[str, Span | None]:
+    """Return the nearest scope above each span; each is climbed through once."""
     scope: dict[str, Span | None] = {}
     for span in spans:
         path: list[str] = []
-        node, found = span, None
-        while node.span_id not in scope:
-            scope[node.span_id] = None  # met again, it closes a circle
-            path.append(node.span_id)
-            parent = by_id.get(node.parent_id)
-            if parent is None:
+        node, found = span.span_id, None
+        while node not in scope:
+            path.append(node)
+            if node not in parents:
                 break
-            if parent.kind in _SCOPES:
-                found = parent
+            node = parents[node]
+            if by_id[node].kind in _SCOPES:
+                found = by_id[node]
                 break
-            node = parent
         else:
-            found = scope[node.span_id]
+            found = scope[node]
         for span_id in path:
             scope[span_id] = found
     return scope
@@ -160,6 +181,8 @@ def _step(turn: _Turn) -> Step:
     if not calls:
         digest = turn.model.digest if turn.model is not None else 0
         ok = False if failed else None
+        if turn.model is not None and turn.model.name:
+            return Step(name=turn.model.name, ok=ok, digest=digest)
         return Step(name=RESPOND, kind=StepKind.MODEL, ok=ok, n_calls=0, digest=digest)
     digests = [span.digest for span in calls]
     if not all(digests):

@@ -47,6 +47,7 @@ READERS: dict[str, str] = {
     "agbenchmark": "sojourn.readers.agbenchmark:AgbenchmarkReader",
     "dynamic-cheatsheet": "sojourn.readers.dynamic_cheatsheet:DynamicCheatsheetReader",
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
+    "langfuse": "sojourn.readers.langfuse:LangfuseReader",
     "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",
     "mint": "sojourn.readers.mint:MintReader",
     "otel": "sojourn.readers.otel:OtelReader",

@@ -1,0 +1,121 @@
+"""Langfuse: observations as turns, and scores that mean what the user says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from readers.conformance import DATA, ReaderConformance, read_all, traces_of
+from readers.figures import traces
+from sojourn.readers import load_reader, read_traces
+from sojourn.readers.base import ReadOptions
+from sojourn.records import End, Outcome, Skipped, StepKind, Trace
+
+SAMPLE = DATA / "langfuse"
+
+
+class TestConformance(ReaderConformance):
+    format = "langfuse"
+    sample = "langfuse"
+    n_runs = 3
+    options = ReadOptions(scorer="correct")
+
+
+def read(folder: Path, document: Any, **options: Any) -> list[Any]:
+    path = folder / "trace.json"
+    path.write_text(json.dumps(document))
+    return read_all(load_reader("langfuse"), path, ReadOptions(**options))
+
+
+def document(*observations: dict[str, Any], **trace: Any) -> dict[str, Any]:
+    return {"trace": {"id": "t", **trace}, "observations": list(observations)}
+
+
+def test_the_sample_is_what_it_was_written_to_be() -> None:
+    runs = {trace.task_id: trace for trace in traces_of(SAMPLE, scorer="correct")}
+    rows_lost, rows, whole = runs["t-2"], runs["t-3"], runs["t-1"]
+    assert (rows_lost.task_id, rows_lost.agent, rows_lost.model) == ("t-2", "desk", "model-b")
+    assert (rows_lost.outcome, rows_lost.end) == (Outcome.FAILURE, End.UNKNOWN)
+    assert [(s.name, s.kind, s.ok) for s in rows_lost.steps] == [("sell", StepKind.TOOL, None)]
+    # Half a point is no verdict, and an error at the root is a fault.
+    assert (rows.task_id, rows.outcome, rows.end) == ("t-3", Outcome.UNSCORED, End.INFRA_ERROR)
+    assert (whole.task_id, whole.agent, whole.model) == ("t-1", "clerk", "model-a")
+    assert (whole.outcome, whole.session_id) == (Outcome.SUCCESS, "s-1")
+    assert [(s.name, s.ok, s.n_calls) for s in whole.steps] == [
+        ("find", False, 1),
+        ("respond", None, 0),
+    ]
+
+
+def test_without_a_name_no_score_is_a_verdict() -> None:
+    assert {trace.outcome for trace in traces_of(SAMPLE)} == {Outcome.UNSCORED}
+    (note,) = [r for r in read_all(load_reader("langfuse"), SAMPLE / "trace.json")
+               if isinstance(r, Skipped)]  # fmt: skip
+    assert "--scorer" in note.reason
+
+
+def test_the_metadata_may_name_the_task() -> None:
+    runs = traces_of(SAMPLE / "export" / "observations_v2" / "1.jsonl", columns={"task_id": "task"})
+    assert [trace.task_id for trace in runs] == ["refund", "refund"]
+
+
+def test_what_an_export_holds_beside_observations_is_no_stranger() -> None:
+    assert not [item for item in read_traces(SAMPLE).skipped if item.what == "stranger"]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"tool_calls": [{"function": {"name": "find"}}]},
+        {"tool_calls": [{"name": "find"}]},
+        {"additional_kwargs": {"tool_calls": [{"function": {"name": "find"}}]}},
+        [{"role": "assistant", "parts": [{"type": "text"}, {"type": "tool_call", "name": "find"}]}],
+    ],
+)
+def test_an_answer_names_the_tool_it_asks_for(tmp_path: Path, output: Any) -> None:
+    for logged in (output, json.dumps(output)):
+        row = {"id": "1", "type": "GENERATION", "traceId": "t", "output": logged}
+        (trace,) = read(tmp_path, document(row))
+        assert [(s.name, s.kind) for s in trace.steps] == [("find", StepKind.TOOL)]
+
+
+@pytest.mark.parametrize("output", [None, "text", "{", 7, [], {"tool_calls": 3}, {"parts": [{}]}])
+def test_an_answer_that_asks_for_nothing_is_spoken(tmp_path: Path, output: Any) -> None:
+    row = {"id": "1", "type": "GENERATION", "traceId": "t", "output": output}
+    (trace,) = read(tmp_path, document(row))
+    assert [s.name for s in trace.steps] == ["respond"]
+
+
+@pytest.mark.parametrize(
+    "row", [7, {}, {"id": ""}, {"id": 3, "traceId": "t"}, {"id": "1", "type": 2}]
+)
+def test_what_is_no_observation_is_counted(tmp_path: Path, row: Any) -> None:
+    good = {"id": "g", "type": "GENERATION", "traceId": "t"}
+    records = read(tmp_path, document(good, row))
+    assert sum(isinstance(record, Trace) for record in records) == 1
+    assert sum(isinstance(record, Skipped) for record in records) == 1
+
+
+def test_circles_of_parents_end(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "parentObservationId": "b", "type": "SPAN", "traceId": "t"},
+        {"id": "b", "parentObservationId": "a", "type": "TOOL", "name": "find", "traceId": "t"},
+    ]
+    trace, note = read(tmp_path, document(*rows))
+    assert [s.name for s in trace.steps] == ["find"]
+    assert note.reason == "circles of parents; each was cut open"
+
+
+def test_real_traces(real_logs: Path) -> None:
+    corpus = read_traces(real_logs / "langfuse")
+    assert [[s.name for s in trace.steps] for trace in traces(corpus)] == [
+        ["respond"],
+        ["Web-Search", "respond"],
+        ["get_weather", "respond"],
+    ]
+    assert {trace.outcome for trace in traces(corpus)} == {Outcome.UNSCORED}
+    judged = read_traces(real_logs / "langfuse", options=ReadOptions(scorer="correctness"))
+    assert [t.outcome for t in traces(judged)] == [Outcome.UNSCORED] * 2 + [Outcome.SUCCESS]
