@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_positive_int, frozen_array, generator
 from sojourn.corpus import ResolvedRuns, TraceCorpus, resolve
 from sojourn.errors import NothingUsableError
@@ -213,6 +214,7 @@ class StateChoice:
         }
 
 
+@plain_blas()
 def choose_states(
     corpus: TraceCorpus,
     runs: ResolvedRuns | None = None,

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int
 from sojourn.assess.certify import MIN_UNITS
 from sojourn.assess.chain import DEFAULT_CHAIN, ChainSettings, assess_chain
@@ -59,6 +60,7 @@ _STEP_LIMITS = [LIMIT_KINDS.index(kind) for kind in (LimitKind.STEPS, LimitKind.
 _CHECK_LEVEL = 0.05
 
 
+@plain_blas()
 def assess_groups(
     corpus: TraceCorpus,
     *,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_positive_int, generator
 from sojourn.estimates import number
 from sojourn.process.base import TraceProcess
@@ -146,6 +147,7 @@ class ProcessChoice:
         }
 
 
+@plain_blas()
 def choose_process(
     sequences: StateSequences,
     *,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_positive_int, generator
 from sojourn.estimates import Estimate, Interval, Status
 from sojourn.process.base import RefittableProcess, TraceProcess
@@ -25,6 +26,7 @@ Rng = np.random.Generator | np.random.SeedSequence | int | None
 _MAX_LOST = 0.05
 
 
+@plain_blas()
 def refitted_draws(
     fit: TraceProcess, sequences: StateSequences, n_draws: int = 199, *, rng: Rng = None
 ) -> tuple[TraceProcess, ...]:

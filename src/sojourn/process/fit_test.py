@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int, frozen_array, generator
 from sojourn.estimates import Verdict, number
 from sojourn.process._ranks import smallest_p, two_sided_p, upper_p
@@ -163,6 +164,7 @@ class FitTest:
         }
 
 
+@plain_blas()
 def test_fit(
     process: RefittableProcess,
     sequences: StateSequences,

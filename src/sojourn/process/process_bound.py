@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int, generator
 from sojourn.estimates import ReliabilityCurve
 from sojourn.process.base import RefittableProcess
@@ -88,6 +89,7 @@ class ProcessBound:
         return str(self.bound)
 
 
+@plain_blas()
 def bound_process(
     process: BootstrappedProcess,
     sequences: StateSequences,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int, generator
 from sojourn.estimates import Estimate, Interval, Status, Verdict
 from sojourn.process.base import TraceProcess
@@ -170,6 +171,7 @@ class _Records(NamedTuple):
     n_blind: int
 
 
+@plain_blas()
 def forecast_skill(
     sequences: StateSequences,
     fit_function: Callable[[StateSequences], TraceProcess],
