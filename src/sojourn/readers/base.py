@@ -48,6 +48,7 @@ READERS: dict[str, str] = {
     "dynamic-cheatsheet": "sojourn.readers.dynamic_cheatsheet:DynamicCheatsheetReader",
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
     "langfuse": "sojourn.readers.langfuse:LangfuseReader",
+    "lm-eval": "sojourn.readers.lm_eval:LmEvalReader",
     "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",
     "mint": "sojourn.readers.mint:MintReader",
     "otel": "sojourn.readers.otel:OtelReader",
