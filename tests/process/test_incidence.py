@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from oracles.incidence import every_resample, product_limit, split_ties, stratified
 from sojourn.estimates import Estimate, Status
@@ -621,6 +622,20 @@ def test_all_success_has_an_honest_lower_bound() -> None:
     assert fit.failure.high[4] == pytest.approx(t * t / (20 + t * t), rel=1e-5)
     assert isinstance(fit.given_success, TimeToFinish)
     assert fit.restricted_mean.value == 4
+
+
+def test_where_nothing_succeeded_yet_only_units_count() -> None:
+    # Hard tasks fail at step 2, easy ones (unseen so far at step 1) succeed at step 3, all
+    # attempts alike: at d = 1 eighty runs say no more than their twenty tasks.
+    hard = np.repeat(np.arange(20) < 10, 4)
+    curves = fit_incidence(
+        np.where(hard, 2, 3), np.where(hard, 2, 1), np.repeat(np.arange(20), 4), rng=1
+    )
+    t = stats.t.ppf(0.975, 19)
+    early = curves.point(1)
+    assert early.value == 0.0
+    assert early.interval is not None
+    assert early.interval.high == pytest.approx(t * t / (20 + t * t))
 
 
 def test_cuts_at_a_step_do_not_weaken_that_step() -> None:

@@ -67,14 +67,15 @@ def spread(replicates: Floats, n_units: int) -> Floats:
 
 
 def _effective_size(value: Floats, se: Floats, floor: Floats, cap: float) -> Floats:
-    """Return n = R (1 - R) / se^2 inside [floor, cap]; at R = 0 and 1 that of the next knot."""
+    """Return n = R (1 - R) / se^2 inside [floor, cap].
+
+    At R = 0 and 1, where the data say nothing of how alike the runs of a unit are, it is the floor:
+    were tasks of two kinds, all runs of the other kind could be missing together.
+    """
+    least = np.minimum(floor, cap)
     inner = (value > _ROUNDING) & (value < 1 - _ROUNDING)
-    if not inner.any():
-        return np.minimum(floor, cap)
-    size = np.clip(value * (1 - value) / np.maximum(se, 1e-150) ** 2, np.minimum(floor, cap), cap)
-    known = np.flatnonzero(inner)
-    source = np.searchsorted(known, np.arange(value.size), side="right") - 1
-    return np.asarray(size[known[np.maximum(source, 0)]])
+    size = np.clip(value * (1 - value) / np.maximum(se, 1e-150) ** 2, least, cap)
+    return np.asarray(np.where(inner, size, least))
 
 
 def effective_wilson(
