@@ -43,6 +43,7 @@ EXPECTED = {
     "assess_traces",
     "choose_states",
     "compare_many",
+    "compare_sessions",
     "compare_traces",
     "fit_model",
     "fit_task_law",

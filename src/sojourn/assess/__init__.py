@@ -9,6 +9,7 @@ from sojourn.assess.model import fit_model, monitor_of
 from sojourn.assess.model_file import FittedModel, read_model, write_model
 from sojourn.assess.plan import Plan, fit_task_law, make_plan
 from sojourn.assess.results import Assessment, GroupedAssessment, TraceAssessment
+from sojourn.assess.session_comparison import SessionComparison, compare_sessions
 from sojourn.assess.session_results import GroupedSessionAssessment, SessionAssessment
 from sojourn.assess.sessions import assess_session_groups, assess_sessions
 from sojourn.assess.state_choice import StateChoice, StateSpec, choose_states, state_specs
@@ -27,6 +28,7 @@ __all__ = [
     "Plan",
     "Rule",
     "SessionAssessment",
+    "SessionComparison",
     "StateChoice",
     "StateSpec",
     "TraceAssessment",
@@ -37,6 +39,7 @@ __all__ = [
     "assess_traces",
     "choose_states",
     "compare_many",
+    "compare_sessions",
     "compare_traces",
     "fit_model",
     "fit_task_law",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,10 +19,12 @@ from sojourn.cli._options import (
     policy,
     read_corpus,
 )
+from sojourn.cli._sessions import As, NMax, Profile, read_log, refuse, stream
 from sojourn.cli.assess import Faults, Html, Json, Limits, Seed, check_targets, emit
 
 if TYPE_CHECKING:
-    from sojourn.corpus import TraceCorpus
+    from sojourn.corpus import SessionLog, TraceCorpus
+    from sojourn.records import OperationalProfile
 
 __all__ = ["command"]
 
@@ -35,6 +37,7 @@ Paths = Annotated[
 
 
 def command(
+    context: typer.Context,
     paths: Paths,
     by: Annotated[
         str | None,
@@ -67,10 +70,13 @@ def command(
     seed: Seed = 0,
     resamples: Annotated[int, typer.Option(help="Bootstrap replicates.", min=99)] = 999,
     ci: Annotated[float, typer.Option("--ci", help="Probability of intervals.")] = 0.95,
+    as_: As = None,
+    profile: Profile = None,
+    n_max: NMax = 20,
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare sets of runs: better, worse, equivalent, or inconclusive; which tasks flipped."""
+    """Compare sets of runs, or sessions: better, worse, equivalent, or inconclusive."""
     chosen = policy(limits, faults)
     if not 0 < ci < 1:
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
@@ -81,6 +87,34 @@ def command(
         raise typer.BadParameter(
             "name two or more sources, or one and the field to split it by (--by model)"
         )
+
+    kind = stream(paths, wanted=as_, format=format, quiet=quiet, outcomes=outcomes)
+    refuse(context, kind)
+    if kind == "sessions":
+        from sojourn.readers import read_profile
+
+        if html is not None or by is not None or baseline is not None or len(paths) != 2:
+            raise typer.BadParameter("of sessions two sources are compared, as text or --json")
+        logs = [
+            read_log(
+                [path], format=format, columns=columns, scorer=scorer, strict=strict, quiet=quiet
+            )
+            for path in paths
+        ]
+        _sessions(
+            paths,
+            logs,
+            profile=None if profile is None else read_profile(profile),
+            settings={
+                "policy": chosen,
+                "margin": equivalent,
+                "ci_prob": ci,
+                "n_max": n_max,
+                "rng": seed,
+            },
+            json=json,
+        )
+        return
 
     def read(source: str) -> TraceCorpus:
         return read_corpus(
@@ -117,6 +151,35 @@ def command(
     emit(result, html=html, json=json, quiet=quiet)
 
 
+def _sessions(
+    paths: list[str],
+    logs: list[SessionLog],
+    *,
+    profile: OperationalProfile | None,
+    settings: dict[str, Any],
+    json: str | None,
+) -> None:
+    """Compare two logs of sessions and write the result."""
+    from sojourn.assess import compare_sessions
+    from sojourn.report import json_text, write_json
+
+    for path, log in zip(paths, logs, strict=True):
+        groups = log.groups()
+        if len(groups) > 1:
+            raise typer.BadParameter(
+                f"{path} holds sessions of {len(groups)} agents or models ({groups[0][0]}; "
+                f"{groups[1][0]}; ..): compare one with one"
+            )
+    names = _names(paths)
+    result = compare_sessions(logs[0], logs[1], profile, names=(names[0], names[1]), **settings)
+    if json == "-":
+        typer.echo(json_text(result), nl=False)
+        return
+    if json is not None:
+        write_json(result, json)
+    typer.echo(str(result))
+
+
 def _split(corpus: TraceCorpus, by: str) -> dict[str, TraceCorpus]:
     from sojourn.corpus.traces import GROUP_FIELDS
 
@@ -130,13 +193,18 @@ def _split(corpus: TraceCorpus, by: str) -> dict[str, TraceCorpus]:
     return _whole(arms, tuple(name for name in ("agent", "model") if name != by))
 
 
-def _apart(paths: list[str], read: Callable[[str], TraceCorpus]) -> dict[str, TraceCorpus]:
+def _names(paths: list[str]) -> list[str]:
+    """Return short names of sources that stay apart."""
     short = [Path(path).name or path for path in paths]
     twice = {name for name, count in Counter(short).items() if count > 1}
     names = [path if name in twice else name for path, name in zip(paths, short, strict=True)]
     if len(set(names)) < len(names):
         names = [f"{name} ({place})" for place, name in enumerate(names, 1)]
-    arms = {name: read(path) for name, path in zip(names, paths, strict=True)}
+    return names
+
+
+def _apart(paths: list[str], read: Callable[[str], TraceCorpus]) -> dict[str, TraceCorpus]:
+    arms = {name: read(path) for name, path in zip(_names(paths), paths, strict=True)}
     return _whole(arms, ("agent", "model"))
 
 
