@@ -58,6 +58,7 @@ READERS: dict[str, str] = {
     "sojourn-jsonl": "sojourn.readers.sojourn_jsonl:SojournJsonlReader",
     "sojourn-parquet": "sojourn.readers.sojourn_parquet:SojournParquetReader",
     "swe-agent": "sojourn.readers.swe_agent:SweAgentReader",
+    "swe-bench-report": "sojourn.readers.swe_bench_report:SweBenchReportReader",
     "table": "sojourn.readers.table:TableReader",
     "tau-bench": "sojourn.readers.tau_bench:TauBenchReader",
     "tau2-bench": "sojourn.readers.tau2_bench:Tau2BenchReader",
