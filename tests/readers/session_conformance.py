@@ -33,11 +33,22 @@ def tasks_of(path: Path, **options: object) -> list[TaskResult]:
 
 
 class SessionReaderConformance(ReaderConformance):
-    """As `ReaderConformance`; `n_runs` counts the sample's tasks."""
+    """As `ReaderConformance`; `n_runs` counts the sample's tasks.
+
+    Attributes
+    ----------
+    as_runs : bool
+        Whether its tasks are attempts as well, so that it may be read as runs.
+    """
+
+    as_runs: bool = False
 
     def test_is_of_sessions(self, reader: Reader, source: Path) -> None:
         assert kind_of(reader) == "sessions"
         assert all(isinstance(s, Source) and s.kind == "sessions" for s in find_sources(source))
+        if self.as_runs:
+            assert len(read_traces(source)) == self.n_runs
+            return
         with pytest.raises(ReaderError, match=r"holds sessions, .*--as sessions \(read_sessions"):
             read_traces(source)
 

@@ -26,6 +26,7 @@ class TestConformance(SessionReaderConformance):
     format = "agbenchmark"
     sample = "agbenchmark"
     n_runs = 7
+    as_runs = True
 
 
 def write(folder: Path, tests: object, **more: object) -> Path:

@@ -65,6 +65,10 @@ READERS: dict[str, str] = {
     "tau-bench": "sojourn.readers.tau_bench:TauBenchReader",
     "tau2-bench": "sojourn.readers.tau2_bench:Tau2BenchReader",
 }
+# Sessions whose tasks are attempts as well, and their readers of runs: for ``--as traces``.
+_AS_RUNS: dict[str, str] = {
+    "agbenchmark": "sojourn.readers.agbenchmark_runs:AgbenchmarkRunsReader",
+}
 _IGNORED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 _MAX_FILES = 1_000_000
 
@@ -194,8 +198,7 @@ def load_reader(name: str) -> Reader:
         If no reader has that name.
     """
     if name in READERS:
-        module, _, attribute = READERS[name].partition(":")
-        reader = getattr(import_module(module), attribute)()
+        reader = _made(READERS[name])
     else:
         points = entry_points(group="sojourn.readers", name=name)
         if not points:
@@ -206,6 +209,12 @@ def load_reader(name: str) -> Reader:
     if not isinstance(reader, Reader):
         raise TypeError(f"the plug-in for {name!r} does not follow the readers' protocol")
     return reader
+
+
+def _made(place: str) -> Any:
+    """Return a reader by its module and class."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)()
 
 
 def find_sources(
@@ -401,7 +410,7 @@ def read_traces(
     files = _Files()
     for name in paths:
         path = Path(name)
-        for source in find_sources(path, format=format, loosely=options.verdicts_elsewhere):
+        for source in _sources_of_runs(path, format, loosely=options.verdicts_elsewhere):
             if isinstance(source, Skipped):
                 skip(builder, source, strict=strict)
                 continue
@@ -427,6 +436,18 @@ def read_traces(
     if strict and repeated:  # what only the whole of the runs could show
         raise ReaderError(f"{repeated[0].source}: {repeated[0].reason} (--strict)")
     return corpus
+
+
+def _sources_of_runs(path: Path, format: str | None, *, loosely: bool) -> list[Source | Skipped]:
+    """Return the sources below a path; where all hold sessions of attempts, as runs."""
+    found = list(find_sources(path, format=format, loosely=loosely))
+    sources = [source for source in found if isinstance(source, Source)]
+    if not all(source.reader.name in _AS_RUNS for source in sources):
+        return found
+    return [
+        Source(item.path, _made(_AS_RUNS[item.reader.name])) if isinstance(item, Source) else item
+        for item in found
+    ]
 
 
 # A row of these may be all that is known of a run, and two runs may well have equal ones; so may

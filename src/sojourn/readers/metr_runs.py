@@ -1,9 +1,10 @@
 """METR runs (``runs.jsonl``): a run a line, with its score and no steps.
 
 The task family is the cluster: tasks of one family are alike, and are resampled together. What
-ended a run with a fatal error stands in ``fatal_error_from``: the agent, a usage limit, a person, or
-else the infrastructure. The ``alias`` is the name under which an agent is compared; human baselines
-are runs too, under theirs. The file numbers no attempts, so they are counted in its order.
+ended a run with a fatal error stands in ``fatal_error_from``: the agent, a usage limit, a person,
+or else the infrastructure. The ``alias`` is the name under which an agent is compared; human
+baselines are runs too, under theirs. The file numbers no attempts, so they are counted in its
+order.
 """
 
 from __future__ import annotations
