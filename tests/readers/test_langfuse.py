@@ -57,6 +57,23 @@ def test_without_a_name_no_score_is_a_verdict() -> None:
     assert "--scorer" in note.reason
 
 
+def test_one_score_alone_is_no_verdict_either(tmp_path: Path) -> None:
+    row = {"id": "1", "type": "GENERATION", "traceId": "t"}
+    scores = [{"name": "toxicity", "value": 1}]
+    trace, note = read(tmp_path, document(row, scores=scores))
+    assert (trace.outcome, note.count) == (Outcome.UNSCORED, 1)
+    (judged,) = read(tmp_path, document(row, scores=scores), scorer="toxicity")
+    assert judged.outcome is Outcome.SUCCESS
+
+
+def test_a_list_of_traces_is_read(tmp_path: Path) -> None:
+    rows = [{"id": "1", "type": "GENERATION", "traceId": t, "metadata": {"observations": 3}}
+            for t in ("t", "u")]  # fmt: skip
+    assert len(read(tmp_path, rows)) == 2
+    whole = [{"id": t, "observations": [{"id": "1", "type": "TOOL", "traceId": t}]} for t in "tu"]
+    assert len(read(tmp_path, whole)) == 2
+
+
 def test_the_metadata_may_name_the_task() -> None:
     runs = traces_of(SAMPLE / "export" / "observations_v2" / "1.jsonl", columns={"task_id": "task"})
     assert [trace.task_id for trace in runs] == ["refund", "refund"]

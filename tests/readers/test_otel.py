@@ -163,6 +163,18 @@ def test_what_two_instruments_log_is_one_step(tmp_path: Path) -> None:
     assert notes(records) == {"spans with an id that their trace has twice; the first counts": 1}
 
 
+def test_a_type_of_error_is_a_failed_step(tmp_path: Path) -> None:
+    spans = rows("x", ("r", None, "invoke_agent"), ("t", "r", "execute_tool", {"error.type": "e"}))
+    (run,) = runs(read(tmp_path, spans))
+    assert [step.ok for step in run.steps] == [False]
+
+
+def test_a_document_on_one_line_is_no_span(tmp_path: Path) -> None:
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps({"final_output": "x", "spans": rows("x", ("m", None, "chat"))}))
+    assert [trace.n_steps for trace in traces_of(path)] == [1]
+
+
 @pytest.mark.parametrize("loop", [["a"], ["a", "b"], ["a", "b", "c", "d"]])
 def test_circles_of_parents_end(tmp_path: Path, loop: list[str]) -> None:
     spans = rows("x", *((n, loop[i - 1], "execute_tool") for i, n in enumerate(loop)))
@@ -199,6 +211,9 @@ def test_traces_without_a_root_cannot_fill_memory(
     monkeypatch.setattr(_span_log, "MAX_SPANS", 10)
     items = [row for run in range(40) for row in rows(f"x{run:02}", ("m", "gone", "chat"))]
     assert len(runs(read(tmp_path, items))) == 40
+    log = _span_log.SpanLog(tmp_path, "otel", ReadOptions())
+    held = [log._n_spans for _ in log.records(otel._spans(tmp_path / "spans.jsonl", frozenset()))]
+    assert max(held) <= 10
 
 
 @pytest.mark.parametrize(

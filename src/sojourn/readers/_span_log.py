@@ -21,7 +21,7 @@ from sojourn.records import End, Outcome, Skipped, Trace
 
 __all__ = ["Evaluation", "Found", "SpanLog"]
 
-MAX_SPANS = 400_000
+MAX_SPANS = 200_000
 _MAX_EVALUATIONS = 100
 _REPEATED = "spans with an id that their trace has twice; the first counts"
 _ORPHANS = "spans whose parent is not in the log; they count as roots"

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sojourn.readers._json import (
+    HEAD_BYTES,
     BadRecordError,
     Buffer,
     array_items,
@@ -101,10 +102,14 @@ class LangfuseReader:
         for place, raw in items:
             if isinstance(raw, Skipped):
                 yield raw
-            elif b'"observations"' in bytes(memoryview(raw)):
+            elif _is_trace(bytes(raw)):
                 yield from _document(raw, asked, f"{source}, {place}")
             else:
                 yield from _row(raw, asked, f"{source}, {place}", TraceInfo(), scores)
+
+
+def _is_trace(raw: bytes) -> bool:
+    return b'"observations"' in raw and "observations" in sniff(raw[:HEAD_BYTES]).keys
 
 
 def _document(

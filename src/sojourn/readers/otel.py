@@ -95,10 +95,11 @@ def _spans(source: Path, asked: frozenset[str]) -> Iterator[tuple[Found, str] | 
 
 def _is_document(source: Path, head: bytes) -> bool:
     """Return whether a file is one object over several lines, rather than an object a line."""
-    if sniff(head).kind == "lines":
-        return False
+    found = sniff(head)
+    if found.kind == "lines" or "spans" in found.keys:
+        return found.kind != "lines"
     first = next((line.text for line in json_lines(source)), b"")
-    return not is_closed(first) or b'"spans"' in head[:64]
+    return not is_closed(first)
 
 
 def _items(

@@ -172,16 +172,15 @@ def _environment(name: str, passage: _Passage, folder: Path) -> Trace:
         limit_kind=None if passage.solved else LimitKind.ATTEMPTS,
         step_limit=passage.n_trials,
         n_steps=n_steps,
-        steps=_steps(n_steps, is_solved=bool(passage.solved)),
+        steps=_steps(n_steps),
         source_type=ReflexionReader.name,
         source_uri=str(folder),
     )
 
 
-def _steps(n_trials: int, *, is_solved: bool) -> tuple[Step, ...]:
-    failed = Step(name=TRIAL, kind=StepKind.MODEL, ok=False, n_calls=0)
-    last = Step(name=TRIAL, kind=StepKind.MODEL, ok=is_solved, n_calls=0)
-    return (*(failed,) * (n_trials - 1), last) if n_trials else ()
+def _steps(n_trials: int) -> tuple[Step, ...]:
+    # Whether a trial went well is the outcome itself, and no attribute of the step.
+    return (Step(name=TRIAL, kind=StepKind.MODEL, n_calls=0),) * n_trials
 
 
 def _read_snapshot(path: Path) -> Iterator[Record]:
@@ -219,7 +218,7 @@ def _problem(problem: _Problem, source: Path) -> Trace:
         # A failure may have used up its trials, or have stopped since its own tests passed.
         end=End.FINISHED if problem.is_solved else End.UNKNOWN,
         n_steps=n_trials,
-        steps=_steps(n_trials, is_solved=bool(problem.is_solved)),
+        steps=_steps(n_trials),
         source_type=ReflexionReader.name,
         source_uri=str(source),
     )
