@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from readers.conformance import DATA, ReaderConformance, read_all, traces_of
 from readers.figures import traces
 from sojourn.readers import _span_log, load_reader, otel, read_traces
 from sojourn.readers._spans import Kind, Span, forest, nanoseconds, steps_of
 from sojourn.readers.base import ReadOptions
+from sojourn.readers.outcomes import join_outcomes, read_outcomes
 from sojourn.records import End, Outcome, Skipped, StepKind, Trace
 
 SAMPLE = DATA / "otel" / "spans.jsonl"
@@ -169,6 +173,35 @@ def test_a_type_of_error_is_a_failed_step(tmp_path: Path) -> None:
     assert [step.ok for step in run.steps] == [False]
 
 
+def test_objects_of_the_console_exporter_are_read(tmp_path: Path) -> None:
+    spans = [
+        {
+            "name": name,
+            "context": {"trace_id": "0x1", "span_id": f"0x{name}", "trace_state": "[]"},
+            "parent_id": parent,
+            "start_time": f"2024-01-01T00:00:0{second}.000000Z",
+            "status": {"status_code": status},
+            "attributes": {"gen_ai.operation.name": kind},
+        }
+        for second, (name, parent, kind, status) in enumerate(
+            [
+                ("a", None, "invoke_agent", "UNSET"),
+                ("b", "0xa", "chat", "UNSET"),
+                ("c", "0xa", "execute_tool", "ERROR"),
+            ]
+        )
+    ]
+    path = tmp_path / "spans.txt"
+    for shown in (spans, spans[:2]):
+        text = "\n".join(json.dumps(span, indent=4) for span in shown)
+        path.write_text(text)
+        (trace,) = traces_of(path)
+        assert (trace.task_id, trace.agent, trace.n_steps) == ("0x1", "a", 1)
+        assert trace.steps[0].ok is (False if shown is spans else None)
+        path.write_text(text[:-5])
+        assert notes(read_all(load_reader("otel"), path))
+
+
 def test_a_document_on_one_line_is_no_span(tmp_path: Path) -> None:
     path = tmp_path / "spans.json"
     path.write_text(json.dumps({"final_output": "x", "spans": rows("x", ("m", None, "chat"))}))
@@ -183,6 +216,35 @@ def test_circles_of_parents_end(tmp_path: Path, loop: list[str]) -> None:
     assert [step.name for step in runs(records)[0].steps] == ["a"]
     expected = {} if loop == ["a"] else {"circles of parents; each was cut open": 1}
     assert notes(records) == expected
+
+
+IDS = st.integers(0, 7).map(str)
+SPANS = st.lists(
+    st.builds(Span, IDS, IDS, st.integers(0, 3), st.sampled_from(Kind), name=st.just("")),
+    max_size=12,
+)
+
+
+@given(SPANS)
+def test_any_tangle_of_spans_is_a_forest(spans: list[Span]) -> None:
+    tree = forest(spans)
+    assert len({span.span_id for span in tree.spans}) == len(tree.spans)
+    assert len(tree.roots) == tree.n_orphans + tree.n_circles + sum(
+        not span.parent_id for span in tree.roots
+    )
+    steps = steps_of(tree)
+    n_of = Counter(span.kind for span in tree.spans)
+    assert sum(step.n_calls for step in steps) <= n_of[Kind.TOOL]
+    assert len(steps) <= n_of[Kind.MODEL] + n_of[Kind.TOOL]
+    assert bool(steps) == bool(n_of[Kind.MODEL] + n_of[Kind.TOOL])
+
+
+@given(SPANS, st.randoms())
+def test_the_order_of_spans_is_of_no_matter(spans: list[Span], shuffler: random.Random) -> None:
+    unique = list({span.span_id: span for span in spans}.values())
+    before = steps_of(forest(unique))
+    shuffler.shuffle(unique)
+    assert steps_of(forest(unique)) == before
 
 
 def test_a_chain_of_parents_may_be_long() -> None:
@@ -275,6 +337,18 @@ def test_what_is_no_span_is_counted(tmp_path: Path, item: Any) -> None:
     records = read(tmp_path, [*rows("x", ("m", None, "chat")), item])
     assert len(runs(records)) == 1
     assert len(records) == 2
+
+
+def test_verdicts_are_joined_by_the_id_of_the_trace(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.json"
+    path.write_text(json.dumps({"b2" * 16: True, "c3" * 16: False}))
+    corpus = read_traces(SAMPLE, options=ReadOptions(verdicts_elsewhere=True))
+    joined = join_outcomes(corpus, read_outcomes(path))
+    assert {trace.task_id[:2]: trace.outcome for trace in traces(joined)} == {
+        "a1": Outcome.SUCCESS,
+        "b2": Outcome.SUCCESS,
+        "c3": Outcome.FAILURE,
+    }
 
 
 N_SPANS = [7, 6, 7, 8, 17, 19, 5, 7]

@@ -34,6 +34,7 @@ from sojourn.records import Skipped
 
 __all__ = ["OtelReader"]
 
+_MAX_LINES = 1_000_000
 _FLAT = ({"trace_id", "span_id"}, {"context", "attributes"})
 
 
@@ -88,18 +89,35 @@ def _spans(source: Path, asked: frozenset[str]) -> Iterator[tuple[Found, str] | 
         else:
             yield Skipped(source=str(source), reason="no spans in it", what="file")
     else:
-        for line in json_lines(source):
-            place = f"{source}, line {line.number}"
-            yield from _item(line.text, asked, place)
+        for number, text in _texts(source):
+            yield from _item(text, asked, f"{source}, line {number}")
+
+
+def _texts(source: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file with their numbers; objects over several lines, as one text.
+
+    The console exporter writes such objects, one after the other.
+    """
+    parts: list[bytes] = []
+    for line in json_lines(source):
+        if not parts and line.text.strip() != b"{":
+            yield line.number, line.text
+            continue
+        parts.append(line.text)
+        if line.text.rstrip() == b"}" or len(parts) >= _MAX_LINES:
+            yield line.number, b"".join(parts)
+            parts = []
+    if parts:
+        yield line.number, b"".join(parts)
 
 
 def _is_document(source: Path, head: bytes) -> bool:
     """Return whether a file is one object over several lines, rather than an object a line."""
     found = sniff(head)
-    if found.kind == "lines" or "spans" in found.keys:
-        return found.kind != "lines"
+    if found.kind == "lines" or found.keys.isdisjoint({"spans", "resourceSpans"}):
+        return False
     first = next((line.text for line in json_lines(source)), b"")
-    return not is_closed(first)
+    return "spans" in found.keys or not is_closed(first)
 
 
 def _items(
