@@ -301,9 +301,9 @@ python studies/real_traces.py DATA --out docs/studies/real-traces.md
 
 DATA holds one folder a source, as published, with a note of repository and licence; only figures
 are given here. Seed {seed}, 499 simulated corpora a test of fit, 999 draws of the exchange test,
-199 refits a bound; {seconds:.0f} seconds of CPU time. Groups with fewer than {fewest} runs with steps,
-or whose runs have one step, are left out. Groups of fewer than {min_units} tasks say so and are not
-certified.
+199 refits a bound; {seconds:.0f} seconds of CPU time. Groups with fewer than {fewest} runs with
+steps, or whose runs have one step, are left out. Groups of fewer than {min_units} tasks say so and
+are not certified.
 
 {sources}
 
