@@ -48,6 +48,7 @@ class Row(NamedTuple):
     """One group with everything that was found."""
 
     label: str
+    refits: bool  # whether the progress chain can be refitted to all resampled corpora
     found: TraceAssessment
     published: Certificate
     errors: dict[str, Floats]  # (N_SPLITS,) of R(d) on unseen tasks
@@ -105,7 +106,7 @@ def assess_one(
     label: str, part: TraceCorpus, chain: ChainSettings, policy: Policy | None
 ) -> Row | None:
     """Assess one group; None where no run has more than one step."""
-    note = ""
+    refits = True
     try:
         found = assess_groups(part, chain=chain, policy=policy, rng=SEED).groups[0]
     except (
@@ -113,7 +114,7 @@ def assess_one(
     ):  # a resampled corpus that the progress chain cannot be refitted to
         chain = replace(chain, candidates=tuple(name for name in CANDIDATES if name != "progress"))
         found = assess_groups(part, chain=chain, policy=policy, rng=SEED).groups[0]
-        note = "; without progress, whose refits fail on it"
+        refits = False
     if found.chain is None or found.chain.fit.horizon < 2:
         return None
     resolved = resolve(part, policy or Policy())
@@ -121,7 +122,8 @@ def assess_one(
     process = chosen_process(found)
     skill, why = measured_skill(runs, process, rng=SEED)
     return Row(
-        label=label + note,
+        label=label,
+        refits=refits,
         found=found,
         published=certify_as_published(part, resolved, table=chain.table, rng=SEED),
         errors=split_errors(runs, process),
@@ -177,7 +179,7 @@ def score_cells(row: Row) -> list[str]:
     cells = [row.shown]
     for name in names:
         if name not in scores:
-            cells.append("left out")
+            cells.append("no refits")
             continue
         score = scores[name]
         if score.difference is None:
@@ -317,9 +319,10 @@ and transfer to a person as states, and with limits counted as failures.
 ## Candidates
 
 Held-out log score of end and outcome, less the best candidate's, nats a task, with the standard
-error of the difference. Bold: the process that was certified. *By score*: where the simplest within
-one standard error is another (the homogeneous chain when its timing is rejected, or one whose own
-timing was not accepted).
+error of the difference. Bold: the process that was certified. *No refits*: the progress chain
+cannot be refitted to every resampled corpus, so that it is left out. *By score*: where the simplest
+within one standard error is another (the homogeneous chain when its timing is rejected, or one
+whose own timing was not accepted).
 
 {scores}
 
@@ -422,6 +425,38 @@ def learnt(rows: list[Row]) -> str:
             f"{median_of(richer, 'chosen'):.3f} for the chosen process, "
             f"{median_of(richer, 'other half'):.3f} for the other half's own curve, which no model "
             "can be expected to beat by much."
+        )
+    misfit = [
+        row.label
+        for row in richer
+        if row.found.chain is not None
+        and row.found.chain.richer is not None
+        and row.found.chain.richer.accepted
+        and (row.found.chain.richer.fit_test.p_value or 1.0) <= 0.05
+    ]
+    if misfit:
+        lines.append(
+            f"- In {len(misfit)} rows the test of fit rejects a process whose timing is accepted: "
+            f"it is not the truth, but its curves are off by less than .10 ({'; '.join(misfit)})."
+        )
+    compared = [
+        {score.name: score for score in row.found.chain.climb.choice.scores}[BASELINE]
+        for row in ample
+        if row.found.chain is not None
+        and row.found.chain.climb is not None
+        and row.found.chain.climb.choice is not None
+    ]
+    level = [score for score in compared if (score.difference or 0.0) >= 0.0]
+    lines.append(
+        f"- Smooth curves without any states foretell ends as well as the best process, or better, "
+        f"in {len(level)} of the {len(compared)} rows with a choice."
+    )
+    failing = [row.label for row in rows if not row.refits]
+    if failing:
+        lines.append(
+            f"- In {len(failing)} rows the progress chain cannot be refitted to every resampled "
+            "corpus (its Newton step meets a singular matrix, and the assessment stops): these "
+            f"rows are without it ({'; '.join(failing)})."
         )
     lines.append(
         "- States foretell success beyond the step in: "
