@@ -45,7 +45,10 @@ Record = Trace | TraceBatch | TaskResult | TaskBatch | Skipped
 # Name of a format -> where its reader stands; alphabetical, imported when first asked.
 READERS: dict[str, str] = {
     "agbenchmark": "sojourn.readers.agbenchmark:AgbenchmarkReader",
+    "atif": "sojourn.readers.atif:AtifReader",
     "dynamic-cheatsheet": "sojourn.readers.dynamic_cheatsheet:DynamicCheatsheetReader",
+    "every-eval-ever": "sojourn.readers.every_eval_ever:EveryEvalEverReader",
+    "harbor": "sojourn.readers.harbor:HarborReader",
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
     "langfuse": "sojourn.readers.langfuse:LangfuseReader",
     "lm-eval": "sojourn.readers.lm_eval:LmEvalReader",
