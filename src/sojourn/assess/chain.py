@@ -10,14 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn._validation import check_choice
-from sojourn.assess.certify import Certificate, certify, certify_as_published
+from sojourn.assess.certify import MIN_UNITS, Certificate, certify, certify_as_published
 from sojourn.assess.climb import Climb, ProcessFindings, climb
+from sojourn.assess.forecast import ForecastFindings, assess_forecast
 from sojourn.corpus import ResolvedRuns, TraceCorpus
 from sojourn.estimates import Claim, Estimate, Interval, Status, Verdict
 from sojourn.process.candidates import CANDIDATES, check_candidate
 from sojourn.process.choice import CandidateScore
 from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
 from sojourn.process.intervals import ChainIntervals, chain_intervals
+from sojourn.sequences import StateSequences
 from sojourn.states.model import StateModel, fit_states, runs_with_steps
 
 __all__ = ["ChainFindings", "ChainSettings", "StateRow", "assess_chain"]
@@ -54,6 +56,8 @@ class ChainSettings:
         What the choice is made among.
     n_simulated, n_refits : int
         Simulated corpora of the test of fit, and replicates of the bound, of a chosen process.
+    n_forecast : int
+        Refits behind the intervals of forecasts and fixes; 0 leaves forecasts out.
     """
 
     table: Mapping[str, str] | None = None
@@ -70,6 +74,7 @@ class ChainSettings:
     candidates: tuple[str, ...] = CANDIDATES
     n_simulated: int = 499
     n_refits: int = 199
+    n_forecast: int = 99
 
     def __post_init__(self) -> None:
         if self.process is not None:
@@ -85,6 +90,8 @@ DEFAULT_CHAIN = ChainSettings()
 _MAX_DRAWN_UNITS = 50_000_000
 _MAX_DRAWN_STEPS = 20_000_000
 _MIN_DRAWS = 99
+# Forecasts of more runs cost minutes: `sojourn fit` and `forecast` make them on demand.
+_MAX_FORECAST_RUNS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +141,9 @@ class ChainFindings:
         Runs whose steps were not logged.
     climb : Climb or None
         What was looked at beyond the homogeneous chain; None where nothing was.
+    forecast : ForecastFindings or None
+        What forecasts of the chosen process and fixes of its states are worth; None where nothing
+        could be certified, or it was not asked for.
     """
 
     states: StateModel
@@ -143,6 +153,7 @@ class ChainFindings:
     rows: tuple[StateRow, ...] = field(repr=False)
     n_left_out: int
     climb: Climb | None = None
+    forecast: ForecastFindings | None = field(default=None, repr=False)
 
     @property
     def timing(self) -> Verdict:
@@ -319,7 +330,7 @@ def assess_chain(
     kept = runs_with_steps(corpus, resolved)
     if not np.diff(corpus.offsets)[resolved.index].any():
         return None
-    for_intervals, for_certificate, for_climb = rng.spawn(3)
+    for_intervals, for_certificate, for_climb, for_forecast = rng.spawn(4)
     states = fit_states(corpus, runs=resolved, table=settings.table, mode=settings.mode)
     sequences = states.transform(corpus, resolved)
     fit = fit_homogeneous(sequences, smoothing=settings.smoothing)
@@ -371,6 +382,36 @@ def assess_chain(
         rows=_state_rows(fit, sequences.states),
         n_left_out=int((~kept).sum()),
         climb=looked,
+        forecast=_forecast(settings, states, sequences, fit, certificate, looked, for_forecast),
+    )
+
+
+def _forecast(
+    settings: ChainSettings,
+    states: StateModel,
+    sequences: StateSequences,
+    fit: HomogeneousFit,
+    certificate: Certificate,
+    looked: Climb | None,
+    rng: np.random.Generator,
+) -> ForecastFindings | None:
+    """Measure forecasts of the chosen process; not in a hurry, nor where nothing is certified."""
+    if settings.quick or not settings.n_forecast or certificate.method != "exact":
+        return None
+    if fit.unidentified or fit.horizon <= 1 or fit.n_units < MIN_UNITS:
+        return None
+    if sequences.n_runs > _MAX_FORECAST_RUNS:
+        return None
+    found = None if looked is None else looked.found
+    claims = certificate.claims if found is None else found.claims
+    order = next(claim for claim in claims if claim.claim == "order")
+    return assess_forecast(
+        states,
+        sequences,
+        fit if found is None else found.process,
+        order,
+        rng,
+        n_draws=settings.n_forecast,
     )
 
 

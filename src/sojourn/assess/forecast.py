@@ -95,6 +95,14 @@ class ForecastFindings:
     tables: ForecastTables = field(repr=False)
     process: str
 
+    @property
+    def told_rows(self) -> tuple[StateForecast, ...]:
+        """The rows that hold a figure; those of states are withheld with the claim."""
+        return (
+            tuple(row for row in self.rows if any(e.value is not None for e in row.success))
+            or self.rows[:1]
+        )
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
@@ -127,9 +135,11 @@ class ForecastFindings:
         header = ("P(success) at step", *(str(step) for step in self.rows[0].steps))
         cells = [
             ("any state" if row.state is None else clean(row.state), *map(_short, row.success))
-            for row in self.rows
+            for row in self.told_rows
         ]
         lines += indent(text_table(header, cells))
+        if len(self.told_rows) < len(self.rows):
+            lines.append("  by state: withheld with the claim")
         if self.fixes is not None:
             lines.append("What a fix would be worth (" + STRUCTURAL + ")")
             rows = [

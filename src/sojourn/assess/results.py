@@ -242,8 +242,14 @@ class TraceAssessment:
             "states": None if self.chain is None else self.chain.states.to_dict(),
             "process": None if self.chain is None else self.chain.process_dict(),
             "certificate": self._certificate(),
-            "forecast": None,
-            "sensitivities": None,
+            **self._forecast(),
+        }
+
+    def _forecast(self) -> dict[str, Any]:
+        found = None if self.chain is None else self.chain.forecast
+        return {
+            "forecast": None if found is None else found.forecast_dict(),
+            "sensitivities": None if found is None else found.sensitivities_dict(),
         }
 
     def _certificate(self) -> dict[str, Any]:

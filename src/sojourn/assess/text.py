@@ -71,6 +71,7 @@ def describe(result: TraceAssessment, *, with_skipped: bool = True) -> str:
         _section("What would more steps buy?", _curves(result)),
         _section("Is a Markov chain a fair model of these runs?", _chain(result)),
         _section("Where do runs go, and where do they end?", _states(result)),
+        _section("What becomes of a run under way? What is worth fixing?", _forecast(result)),
         _section(
             "What was counted, excluded, skipped",
             _corpus(result) + (_skipped(result) if with_skipped else []),
@@ -89,6 +90,11 @@ def estimate_text(estimate: Estimate, digits: int = 3) -> str:
         interval = estimate.interval
         text += f" [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
     return text if estimate.status is Status.SUPPORTED else f"{text} ?"
+
+
+def _forecast(result: TraceAssessment) -> list[str]:
+    found = None if result.chain is None else result.chain.forecast
+    return [] if found is None else found.lines()
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

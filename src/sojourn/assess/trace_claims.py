@@ -85,6 +85,8 @@ def trace_claims(
     )
     if chain is not None:
         yield from chain.claims
+        if chain.forecast is not None:
+            yield chain.forecast.claim
     if curves is not None:
         yield Claim(
             claim="horizon",

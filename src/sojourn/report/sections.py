@@ -14,6 +14,7 @@ from sojourn.assess.text import limit_words
 from sojourn.estimates import Claim, Estimate, Status
 from sojourn.report.chain import chain_sections
 from sojourn.report.figures import page_figures
+from sojourn.report.forecast import forecast_sections
 from sojourn.report.parts import Cell, Figure, Rows, Section, estimate_cell, only
 from sojourn.tables import clean, round_steps
 
@@ -30,6 +31,7 @@ _CLAIMS = {
     "attempts_beyond": "more attempts than were made",
     "order": "the process remembers enough",
     "timing": "the process's curves are right within the margin",
+    "forecast": "states foretell what becomes of a run",
     "horizon": "beyond the longest run",
 }
 _MAX_SKIPPED_ROWS = 50
@@ -151,6 +153,7 @@ def sections(result: TraceAssessment, *, with_figures: bool) -> list[Section]:
         _task_section(result, figures),
         _curve_section(result, figures),
         *chain_sections(result, figures),
+        *forecast_sections(result, figures),
         _corpus_section(result, figures),
     ]
     return [section for section in found if section is not None]
