@@ -46,6 +46,7 @@ Record = Trace | TraceBatch | TaskResult | TaskBatch | Skipped
 READERS: dict[str, str] = {
     "agbenchmark": "sojourn.readers.agbenchmark:AgbenchmarkReader",
     "atif": "sojourn.readers.atif:AtifReader",
+    "claude-code": "sojourn.readers.claude_code:ClaudeCodeReader",
     "dynamic-cheatsheet": "sojourn.readers.dynamic_cheatsheet:DynamicCheatsheetReader",
     "every-eval-ever": "sojourn.readers.every_eval_ever:EveryEvalEverReader",
     "harbor": "sojourn.readers.harbor:HarborReader",
