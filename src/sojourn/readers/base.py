@@ -56,6 +56,7 @@ READERS: dict[str, str] = {
     "metr-runs": "sojourn.readers.metr_runs:MetrRunsReader",
     "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",
     "mint": "sojourn.readers.mint:MintReader",
+    "openai-agents": "sojourn.readers.openai_agents:OpenAIAgentsReader",
     "openhands": "sojourn.readers.openhands:OpenHandsReader",
     "otel": "sojourn.readers.otel:OtelReader",
     "promptfoo": "sojourn.readers.promptfoo:PromptfooReader",
