@@ -52,6 +52,7 @@ READERS: dict[str, str] = {
     "harbor": "sojourn.readers.harbor:HarborReader",
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
     "langfuse": "sojourn.readers.langfuse:LangfuseReader",
+    "langsmith": "sojourn.readers.langsmith:LangSmithReader",
     "lm-eval": "sojourn.readers.lm_eval:LmEvalReader",
     "metr-runs": "sojourn.readers.metr_runs:MetrRunsReader",
     "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",

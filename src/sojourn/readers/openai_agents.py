@@ -107,7 +107,7 @@ def _span(line: _Line) -> Span:
         parent_id=line.parent_id or "",
         start=nanoseconds(line.started_at or ""),
         kind=kind,
-        name=name[:_MAX_LABEL],
+        name="" if kind is Kind.MODEL else name[:_MAX_LABEL],
         model=(data.model or "")[:_MAX_LABEL],
         failed=line.error is not None,
         digest=digest,
