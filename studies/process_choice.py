@@ -16,6 +16,7 @@ import os
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+import pickle  # noqa: E402
 import time  # noqa: E402
 from collections import Counter  # noqa: E402
 from concurrent.futures import ProcessPoolExecutor  # noqa: E402
@@ -40,8 +41,8 @@ N_TASKS, N_ATTEMPTS = 100, 4
 N_TRUTH, N_LIMIT = 100_000, 25_000  # tasks
 HORIZON = 400
 N_RESAMPLES = 199
-N_CORPORA = {"homogeneous": 200, "progress_dependent": 100, "semi_markov": 100, "two_classes": 50}
-N_SPLITS = 20
+N_CORPORA = (200, 100, 100, 50)  # by law
+N_SPLITS = 10
 ORDERS = ("homogeneous", "order-2", "order-3")
 
 
@@ -69,8 +70,20 @@ class Limit(NamedTuple):
         return np.asarray(gap.max(axis=1))
 
 
-def judge(law: int, corpus: int) -> Replicate:
-    """Choose a process for one corpus and bound its error."""
+def judge(keep: Path | None, job: tuple[int, int]) -> Replicate:
+    """Choose a process for one corpus and bound its error, or read what was kept of it."""
+    law, corpus = job
+    path = None if keep is None else keep / f"{law}-{corpus}.pickle"
+    if path is not None and path.exists():
+        kept: Replicate = pickle.loads(path.read_bytes())
+        return kept
+    found = measured(law, corpus)
+    if path is not None:
+        path.write_bytes(pickle.dumps(found))
+    return found
+
+
+def measured(law: int, corpus: int) -> Replicate:
     began = time.process_time()
     rng = np.random.default_rng((SEED, law, corpus))
     runs = DESIGNS[law].draw(N_TASKS, N_ATTEMPTS, rng)
@@ -138,14 +151,19 @@ class Row(NamedTuple):
     limit: Limit
 
 
-def row_of(law: int, executor: ProcessPoolExecutor) -> Row:
-    design = DESIGNS[law]
-    found = list(executor.map(partial(judge, law), range(N_CORPORA[design.name]), chunksize=2))
+def replicates(
+    n_corpora: tuple[int, ...], keep: Path | None, executor: ProcessPoolExecutor
+) -> list[list[Replicate]]:
+    """Judge the corpora of all laws in turn, so that all advance alike."""
+    jobs = [(law, corpus) for law, n in enumerate(n_corpora) for corpus in range(n)]
+    jobs.sort(key=lambda job: (job[1] + 0.5) / N_CORPORA[job[0]])
+    done = dict(zip(jobs, executor.map(partial(judge, keep), jobs), strict=True))
+    return [[done[law, corpus] for corpus in range(n)] for law, n in enumerate(n_corpora)]
+
+
+def row_of(law: int, found: list[Replicate]) -> Row:
     names = {"homogeneous", *(replicate.chosen for replicate in found)}
-    limit = limit_of(law, tuple(sorted(names)))
-    mean = np.mean([replicate.seconds for replicate in found])
-    print(f"{design.name}: {mean:.2f} CPU seconds a corpus", flush=True)
-    return Row(design, found, limit)
+    return Row(DESIGNS[law], found, limit_of(law, tuple(sorted(names))))
 
 
 def choice_lines(rows: list[Row]) -> list[str]:
@@ -288,13 +306,13 @@ Does `choose_process` keep the homogeneous chain where it is the truth, does it 
 wrong, and do the bound and the band of what it chose hold?
 
 ```
-python studies/process_choice.py --out docs/studies/process-choice.md
+python studies/process_choice.py --corpora {corpora} --out docs/studies/process-choice.md
 ```
 
 Seed {seed}; {n_tasks} tasks with {n_attempts} attempts a corpus, {n_resamples} resamples a bound.
-Number of corpora as in the tables, set by a budget of computing time. In brackets the Monte Carlo
-standard error of a share (where all corpora agree, that of one that does not). {seconds:.0f} CPU
-seconds in two processes.
+The number of corpora is set by a budget of computing time: {seconds:.0f} CPU seconds for all of
+them. In brackets the Monte Carlo standard error of a share (where all corpora agree, that of one
+that does not).
 
 **The laws.** Three states, plan, act and check. Rows of the homogeneous law, with the
 probabilities of success and failure last:
@@ -372,17 +390,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--corpora", type=int, nargs=4, default=N_CORPORA, help="number of corpora of each law"
+    )
+    parser.add_argument("--keep", type=Path, help="folder that keeps each corpus's results")
     arguments = parser.parse_args()
+    n_corpora = tuple(arguments.corpora)
+    if arguments.keep is not None:
+        arguments.keep.mkdir(exist_ok=True)
     with ProcessPoolExecutor(arguments.workers) as executor:
+        everything = replicates(n_corpora, arguments.keep, executor)
         special = concentrated_rows(executor)
-        rows = [row_of(law, executor) for law in range(len(DESIGNS))]
-    used = os.times()
+    rows = [row_of(law, found) for law, found in enumerate(everything)]
+    seconds = sum(replicate.seconds for row in rows for replicate in row.found)
     text = TEXT.format(
         seed=SEED,
         n_tasks=N_TASKS,
         n_attempts=N_ATTEMPTS,
         n_resamples=N_RESAMPLES,
-        seconds=used.user + used.children_user + used.system + used.children_system,
+        seconds=seconds,
+        corpora=" ".join(map(str, n_corpora)),
         matrix="\n".join(matrix()),
         laws="\n".join(describe(rows)),
         n_truth=f"{N_TRUTH * N_ATTEMPTS:,}",
