@@ -48,7 +48,7 @@ class Row(NamedTuple):
     """One group with everything that was found."""
 
     label: str
-    refits: bool  # whether the progress chain can be refitted to all resampled corpora
+    refits: bool  # whether all processes could be refitted to all resampled corpora
     found: TraceAssessment
     published: Certificate
     errors: dict[str, Floats]  # (N_SPLITS,) of R(d) on unseen tasks
@@ -117,13 +117,14 @@ def assess_one(
         refits = False
     if found.chain is None or found.chain.fit.horizon < 2:
         return None
+    notes = () if found.chain.climb is None else found.chain.climb.notes
     resolved = resolve(part, policy or Policy())
     runs = found.chain.states.transform(part, resolved)
     process = chosen_process(found)
     skill, why = measured_skill(runs, process, rng=SEED)
     return Row(
         label=label,
-        refits=refits,
+        refits=refits and not any("could not be refitted" in note for note in notes),
         found=found,
         published=certify_as_published(part, resolved, table=chain.table, rng=SEED),
         errors=split_errors(runs, process),
@@ -454,9 +455,9 @@ def learnt(rows: list[Row]) -> str:
     failing = [row.label for row in rows if not row.refits]
     if failing:
         lines.append(
-            f"- In {len(failing)} rows the progress chain cannot be refitted to every resampled "
-            "corpus (its Newton step meets a singular matrix, and the assessment stops): these "
-            f"rows are without it ({'; '.join(failing)})."
+            f"- In {len(failing)} rows a process cannot be refitted to every resampled corpus (the "
+            "progress chain's iteration does not settle or meets a singular matrix) and is left "
+            f"out: {'; '.join(failing)}."
         )
     lines.append(
         "- States foretell success beyond the step in: "
