@@ -47,6 +47,9 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _MAX_ITERATIONS = 100
+# A curvature is kept for cheap steps once a Newton step gains less than this, for so many steps,
+# as long as each gains less than this share of the one before; they end at a gain of `_SETTLED`.
+_COASTING, _MAX_COASTING, _CONTRACTION, _SETTLED = 20.0, 20, 0.5, 1e-9
 _MAX_UPDATES = 60
 _LOOSEST, _FIRMEST, _HELD = 1e-3, 1e6, 1e9
 
@@ -291,13 +294,16 @@ def maximise(
 ) -> Coefficients:
     """Climb from `start` until the next step would gain less than `tolerance`, and take that step.
 
+    After each Newton step its curvature serves for as many cheap steps as it is good for.
+
     Raises
     ------
     ArithmeticError
         If the iteration does not settle.
     """
     here, best = start, -np.inf
-    base, step = start, None
+    base: Coefficients = start
+    step: _Step | None = None
     share = 1.0
     for _ in range(_MAX_ITERATIONS):
         now = curvature(here, data, design, penalty, exact=True)
@@ -308,11 +314,105 @@ def maximise(
         best, base, share = now.value, here, 1.0
         step = _newton_step(now, here, penalty)
         if data.went_on.any() and not _is_concave(now, step):
-            step = _newton_step(curvature(here, data, design, penalty), here, penalty)
+            now = curvature(here, data, design, penalty)
+            step = _newton_step(now, here, penalty)
         here = _moved(base, step, share)
         if step.decrement < 2.0 * tolerance:
             return here
+        if step.decrement < _COASTING:
+            found, settled = _coast(base, now, step, data, design, penalty, tolerance)
+            if settled:
+                return found
+            if found is not base:
+                # As high as any point before it; where the step itself went down, halve it above.
+                here, step = found, None
     raise ArithmeticError("the fit of the progress-dependent chain did not settle")
+
+
+def _coast(
+    base: Coefficients,
+    now: Curvature,
+    step: _Step,
+    data: Data,
+    design: Design,
+    penalty: Penalty,
+    tolerance: float,
+) -> tuple[Coefficients, bool]:
+    """Take `step` from `base` and go on with its curvature and new gradients.
+
+    Returns
+    -------
+    Coefficients, bool
+        The highest point found, and whether a step there would gain less than `tolerance`.
+    """
+    inverse = np.linalg.inv(now.local)
+    common_inverse = np.linalg.inv(step.schur)
+    best, gain = now.value, step.decrement
+    here = _moved(base, step, 1.0)
+    for _ in range(_MAX_COASTING):
+        slope = gradient(here, data, design, penalty)
+        if not slope.value >= best - 1e-9 * (1.0 + abs(best)):
+            return base, False
+        alone = np.einsum("ikl,il->ik", inverse, slope.local)
+        common = np.zeros(slope.common.size)
+        if common.size and penalty.has_splines:
+            flat = now.cross.reshape(alone.size, common.size)
+            common = common_inverse @ (slope.common - flat.T @ alone.ravel())
+        local = alone - step.solved @ common
+        decrement = float(slope.common @ common) + float(np.sum(slope.local * local))
+        if not 0.0 <= decrement < _CONTRACTION * gain and decrement > _SETTLED:
+            return here, False
+        best, gain, base = slope.value, decrement, here
+        here = _moved(here, step._replace(local=local, common=common), 1.0)
+        # The rate is linear here: what is left after this step is a share of it, not its square.
+        if decrement < min(tolerance, _SETTLED):
+            return here, True
+    return here, False
+
+
+class Slope(NamedTuple):
+    """Log posterior and its gradient, as `Curvature` has them."""
+
+    value: float
+    local: Floats
+    common: Floats
+
+
+def gradient(at: Coefficients, data: Data, design: Design, penalty: Penalty) -> Slope:
+    """Differentiate the log posterior once, all states together."""
+    m, width = at.intercept.shape
+    r = at.state_spline.shape[2]
+    basis = design.basis
+    eta = at.intercept + (basis @ at.spline.T)[:, None, :]
+    if r:
+        eta = eta + np.einsum("gq,ijq->gij", basis, at.state_spline)
+    top = eta.max(axis=2)
+    p = np.exp(eta - top[:, :, None])
+    total = p.sum(axis=2)
+    p /= total[:, :, None]
+    norm = top + np.log(total)
+    a = np.where(data.active, at.intercept, 0.0)
+    c = at.spline + at.state_spline if r else at.spline
+    value = float(np.sum(data.events * a)) + float(np.sum(data.moments * c))
+    value -= float(np.sum(data.total.T * norm))
+    missing = data.total.T[:, :, None] * p
+    if data.went_on.any():
+        cut = data.went_on.T
+        stay = p[:, :, :m].sum(axis=2)
+        safe = np.where(stay > 0.0, stay, 1.0)
+        value += float(np.sum(cut * (norm + np.log(safe))))
+        missing[:, :, :m] -= (cut / safe)[:, :, None] * p[:, :, :m]
+    by_basis = data.moments - np.tensordot(missing, basis, axes=([0], [0]))
+    local = np.empty((m, width, 1 + r))
+    local[:, :, 0] = data.events - missing.sum(axis=0)
+    if r:
+        local[:, :, 1:] = by_basis
+    unused = np.zeros((m, width, 1 + r, width, 1 + r))
+    value += _add_priors(at, data, penalty, local, unused)
+    precision = penalty.matrix(m)
+    value -= 0.5 * float(np.sum(at.spline * (precision @ at.spline)))
+    common = by_basis.sum(axis=0) - precision @ at.spline
+    return Slope(value, local.reshape(m, width * (1 + r)), common.ravel())
 
 
 def _is_concave(now: Curvature, step: _Step) -> bool:
