@@ -12,11 +12,14 @@ import numpy as np
 import sojourn
 from sojourn._validation import check_positive_int, generator
 from sojourn.assess.certify import certify
+from sojourn.assess.climb import climb
 from sojourn.assess.forecast import forecast_claim, measured_skill
 from sojourn.assess.model_file import FittedModel
 from sojourn.corpus import Policy, StepTypes, TraceCorpus, resolve
 from sojourn.corpus.columns import step_key
 from sojourn.errors import NothingUsableError, StateTableError
+from sojourn.estimates import Claim
+from sojourn.process.base import TraceProcess
 from sojourn.process.candidates import fit_candidate
 from sojourn.process.choice import choose_process
 from sojourn.process.draws import refitted_draws
@@ -61,7 +64,8 @@ def fit_model(
     n_draws : int
         Refits to resampled tasks, which intervals are made of.
     certificate : bool
-        Whether to certify a homogeneous chain.
+        Whether to certify the process as an assessment does; some ten seconds for others than
+        the homogeneous chain.
     group : mapping, optional
         Which runs these are, for the record.
     rng : Generator, SeedSequence, int or None
@@ -83,13 +87,9 @@ def fit_model(
     if process == "auto":
         process = choose_process(sequences, rng=for_choice).chosen
     fit = fit_candidate(process, sequences, rng=for_fit)
-    claims: list[Mapping[str, Any]] | None = None
-    if certificate and fit.name == "homogeneous":
-        for_tests, for_skill = for_claims.spawn(2)
-        found = certify(sequences, approximate=not states.order_free, rng=for_tests).claims
-        order = next(claim for claim in found if claim.claim == "order")
-        skill = forecast_claim(order, *measured_skill(sequences, fit, rng=for_skill))
-        claims = [claim.to_dict() for claim in (*found, skill)]
+    claims = None
+    if certificate:
+        claims = _claims(sequences, fit, approximate=not states.order_free, rng=for_claims)
     types = corpus.step_types
     used = np.unique(types.name[np.unique(corpus.steps)])
     return FittedModel(
@@ -109,6 +109,24 @@ def fit_model(
         step_names=frozenset(types.names[i] for i in used),
         versions={"sojourn": sojourn.__version__, "numpy": version("numpy")},
     )
+
+
+def _claims(
+    sequences: StateSequences, fit: TraceProcess, *, approximate: bool, rng: np.random.Generator
+) -> list[Mapping[str, Any]] | None:
+    """Certify a process as an assessment does, or return None where it cannot be."""
+    for_tests, for_skill = rng.spawn(2)
+    found: tuple[Claim, ...] = ()
+    if fit.name == "homogeneous":
+        found = certify(sequences, approximate=approximate, rng=for_tests).claims
+    else:
+        looked = climb(sequences, name=fit.name, approximate=approximate, rng=for_tests).found
+        found = () if looked is None else looked.claims
+    order = next((claim for claim in found if claim.claim == "order"), None)
+    if order is None:
+        return None
+    skill = forecast_claim(order, *measured_skill(sequences, fit, rng=for_skill))
+    return [claim.to_dict() for claim in (*found, skill)]
 
 
 def model_tables(model: FittedModel) -> ForecastTables:

@@ -59,7 +59,7 @@ def command(
         int, typer.Option(help="Refits to resampled tasks, for intervals.", min=19, max=9999)
     ] = 199,
     certificate: Annotated[
-        bool, typer.Option("--certificate/--no-certificate", help="Certify a homogeneous chain.")
+        bool, typer.Option("--certificate/--no-certificate", help="Certify the process.")
     ] = True,
     seed: Seed = 0,
     strict: Strict = False,
