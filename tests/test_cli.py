@@ -340,7 +340,7 @@ def test_interrupt_exits_with_130_and_leaves_nothing_half_written(tmp_path: Path
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    time.sleep(3)
+    time.sleep(5)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors

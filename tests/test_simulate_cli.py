@@ -18,7 +18,9 @@ from sojourn.readers import read_sessions, read_traces
 
 def assessed(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
     capsys.readouterr()
-    assert main(["assess", str(path), "--json", "-", "--resamples", "199", *arguments]) == 0
+    assert (
+        main(["assess", str(path), "--json", "-", "--resamples", "199", "--quick", *arguments]) == 0
+    )
     claims = json.loads(capsys.readouterr().out)["certificate"]["claims"]
     return {claim["claim"]: claim["verdict"] for claim in claims}
 

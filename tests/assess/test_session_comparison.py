@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sojourn.assess import Answer, compare_sessions
+from sojourn.assess.session_comparison import SessionRow
+from sojourn.assess.session_comparison import _answer as answer_of
 from sojourn.cli.main import main
 from sojourn.corpus import SessionLog, write_sessions
 from sojourn.corpus.simulated import log_of_sequences
 from sojourn.errors import NothingUsableError
+from sojourn.estimates import Estimate, Interval, Status
 from sojourn.session.simulate import simulate_sessions
 
 
@@ -47,8 +51,25 @@ def test_independent_logs_differ_as_two_betas_do() -> None:
     assert row.difference.interval.high == pytest.approx(high, abs=0.006)
     assert row.chance_better == pytest.approx(float(np.mean(gap > 0)), abs=0.01)
     assert found.answers == {"d": Answer.BETTER}
-    assert compare_sessions(b, a, rng=0).answers == {"d": Answer.WORSE}
-    assert compare_sessions(a, a, margin=0.3, rng=0).answers == {"d": Answer.EQUIVALENT}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [
+        (0.01, 0.2, Answer.BETTER),
+        (-0.2, -0.01, Answer.WORSE),
+        (-0.01, 0.015, Answer.EQUIVALENT),
+        (-0.1, 0.1, Answer.INCONCLUSIVE),
+    ],
+)
+def test_the_interval_of_the_long_run_answers(low: float, high: float, answer: Answer) -> None:
+    estimate = Estimate(value=(low + high) / 2, interval=Interval(low=low, high=high, kind="eti"))
+    row = SessionRow(
+        domain="d", start="long_run", n=1, a=0.5, b=0.6, difference=estimate, chance_better=0.9
+    )
+    assert answer_of([row], 0.02) is answer
+    doubtful = replace(estimate, status=Status.INCONCLUSIVE, reasons=("why",))
+    assert answer_of([replace(row, difference=doubtful)], 0.02) is Answer.INCONCLUSIVE
 
 
 def test_other_shares_of_the_same_kinds_are_no_difference() -> None:

@@ -31,7 +31,9 @@ def example() -> TraceCorpus:
 
 @pytest.fixture(scope="module")
 def assessed(example: TraceCorpus) -> TraceAssessment:
-    return assess_traces(example, chain=ChainSettings(n_simulated=39, n_refits=99), rng=0)
+    return assess_traces(
+        example, chain=ChainSettings(n_simulated=39, n_refits=99, n_forecast=19), rng=0
+    )
 
 
 def test_example_has_the_published_counts(assessed: TraceAssessment) -> None:
@@ -90,7 +92,7 @@ def test_beyond_the_attempts_is_never_more_than_inconclusive(assessed: TraceAsse
 
 
 def test_same_seed_same_answer_and_another_seed_another(example: TraceCorpus) -> None:
-    settings = ChainSettings(n_draws=99, n_simulated=9, n_refits=19)
+    settings = ChainSettings(n_draws=99, n_simulated=9, n_refits=19, n_forecast=9)
     first, again, other = (
         json.dumps(assess_traces(example, chain=settings, rng=seed, n_resamples=199).to_dict())
         for seed in (5, 5, 6)
@@ -350,3 +352,21 @@ def test_values_are_finite_everywhere(assessed: TraceAssessment) -> None:
     for estimate in _estimates(assessed.to_dict()):
         if estimate["value"] is not None:
             assert math.isfinite(estimate["value"])
+
+
+def test_where_no_beta_law_gives_the_counts_another_law_is_named() -> None:
+    # Half of the tasks always succeed, half are coins: no beta law has this histogram.
+    words = ["ssssssss"] * 40 + ["ssffsfsf", "sfsfssff", "ffssfssf", "sfsfsfsf"] * 10
+    result = assess_traces(corpus_of(words), chain=None, rng=0, n_resamples=99)
+    hetero = result.heterogeneity
+    assert hetero.fits is False
+    assert hetero.law is not None
+    assert hetero.law.kind in ("inflated", "nonparametric")
+    document = result.to_dict()["heterogeneity"]["law"]
+    assert document["kind"] == hetero.law.kind
+    beyond = hetero.law.pass_hat(16)
+    assert beyond.status is Status.INCONCLUSIVE
+    assert beyond.value == pytest.approx(0.5, abs=0.02)
+    assert "pass^16 is then" in str(result)
+    plain = corpus_of(["ss", "sf", "fs", "ff"] * 10)
+    assert assess_traces(plain, chain=None, rng=0, n_resamples=99).heterogeneity.law is None

@@ -99,7 +99,7 @@ def test_atoms_at_both_ends_are_found(rng: np.random.Generator) -> None:
     n_tasks = 400
     kind = rng.choice(3, size=n_tasks, p=[0.3, 0.2, 0.5])
     p = np.choose(kind, [0.0, 1.0, rng.beta(6, 4, size=n_tasks)])
-    fit = fit_inflated(drawn(p, 8, rng), n_resamples=60, rng=rng)
+    fit = fit_inflated(drawn(p, 8, rng), n_resamples=20, rng=rng)
     # Standard errors of the maximum by its own resamples, which are compared in turn below.
     se = fit.resampled.std(axis=0)
     assert np.all(se[:3] < 0.05)
@@ -246,6 +246,7 @@ def test_extremes_give_numbers_and_no_nan(name: str) -> None:
     assert choice.reasons
 
 
+@pytest.mark.slow
 def test_the_narrowest_law_that_fits_is_chosen(rng: np.random.Generator) -> None:
     plain = choose_mixing(drawn(rng.beta(2, 3, size=100), 5, rng), rng=rng)
     assert plain.kind == "beta_binomial"

@@ -7,6 +7,7 @@ import pytest
 
 from builders import corpus_of
 from sojourn.assess import TraceAssessment, assess_traces
+from sojourn.assess.chain import ChainSettings
 from sojourn.assess.figures import FIGURES, available_figures, draw
 from sojourn.data import example_path
 from sojourn.plots import (
@@ -25,7 +26,8 @@ from sojourn.readers import read_traces
 
 @pytest.fixture(scope="module")
 def result() -> TraceAssessment:
-    return assess_traces(read_traces(example_path()), rng=0, n_resamples=199)
+    quick = ChainSettings(quick=True)
+    return assess_traces(read_traces(example_path()), chain=quick, rng=0, n_resamples=199)
 
 
 def test_curve_is_drawn_solid_to_where_it_is_supported(result: TraceAssessment) -> None:

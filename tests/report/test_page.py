@@ -31,9 +31,12 @@ SCHEMA = json.loads(
 )
 
 
+QUICK = ChainSettings(quick=True)
+
+
 @pytest.fixture(scope="module")
 def example() -> GroupedAssessment:
-    settings = ChainSettings(n_simulated=39, n_refits=99)
+    settings = ChainSettings(n_simulated=39, n_refits=99, n_forecast=19)
     return assess_groups(read_traces(example_path()), chain=settings, rng=0, n_resamples=199)
 
 
@@ -112,7 +115,7 @@ def chained(claims: dict[str, Verdict]) -> TraceAssessment:
                     steps=tuple(Step(name=name) for name in names),
                 )
             )
-    (result,) = assess_groups(builder.build(), rng=0, n_resamples=99)
+    (result,) = assess_groups(builder.build(), chain=QUICK, rng=0, n_resamples=99)
     assert result.chain is not None
     certificate = replace(
         result.chain.certificate,
@@ -159,7 +162,9 @@ def test_states_are_counted_and_shares_of_failed_runs_too() -> None:
 
 
 def test_runs_of_one_step_have_no_test_no_graph_and_no_p_value() -> None:
-    (result,) = assess_groups(corpus_of(["s", "f"] * 12, n_steps=1), rng=0, n_resamples=99)
+    (result,) = assess_groups(
+        corpus_of(["s", "f"] * 12, n_steps=1), chain=QUICK, rng=0, n_resamples=99
+    )
     figures = page_figures(result)
     assert not {"fit", "test", "chain"} & set(figures)
     assert shown_test(result) is None
@@ -169,7 +174,7 @@ def test_runs_of_one_step_have_no_test_no_graph_and_no_p_value() -> None:
 
 
 def test_where_nothing_moves_there_is_a_dash_for_p() -> None:
-    (result,) = assess_groups(corpus_of(["s"] * 24, n_steps=4), rng=0, n_resamples=99)
+    (result,) = assess_groups(corpus_of(["s"] * 24, n_steps=4), chain=QUICK, rng=0, n_resamples=99)
     assert result.chain is not None
     assert result.chain.certificate.pooled is not None
     assert result.chain.certificate.pooled.movable_steps == 0
@@ -191,7 +196,7 @@ def test_curve_rows_are_round_and_hold_the_supported_step(example: GroupedAssess
 def test_tasks_have_a_column_only_where_their_number_differs_by_k() -> None:
     headers = []
     for tasks in (["ss", "sf"], ["ss", "s"]):
-        (result,) = assess_groups(corpus_of(tasks), rng=0, n_resamples=99)
+        (result,) = assess_groups(corpus_of(tasks), chain=QUICK, rng=0, n_resamples=99)
         section = next(s for s in sections(result, with_figures=False) if "in a row" in s.question)
         headers.append(section.tables[0].header)
         assert all(len(row) == len(headers[-1]) for row in section.tables[0].rows)
@@ -199,7 +204,7 @@ def test_tasks_have_a_column_only_where_their_number_differs_by_k() -> None:
 
 
 def test_no_supported_step_is_said_in_words() -> None:
-    (result,) = assess_groups(corpus_of(["sf"]), rng=0, n_resamples=99)
+    (result,) = assess_groups(corpus_of(["sf"]), chain=QUICK, rng=0, n_resamples=99)
     text = html_text(result)
     assert "no step is supported" in text
     assert "step -1" not in text
@@ -219,7 +224,7 @@ def test_printed_bounds_of_errors_hold(example: GroupedAssessment) -> None:
 
 
 def test_steps_at_which_nothing_happens_are_left_out() -> None:
-    (result,) = assess_groups(corpus_of(["s"] * 4, n_steps=1), rng=0, n_resamples=99)
+    (result,) = assess_groups(corpus_of(["s"] * 4, n_steps=1), chain=QUICK, rng=0, n_resamples=99)
     section = next(s for s in sections(result, with_figures=False) if "more steps" in s.question)
     assert len(section.tables[0].rows) == 1
 
@@ -268,7 +273,7 @@ def test_page_is_the_same_for_the_same_result(example: GroupedAssessment) -> Non
 @pytest.mark.parametrize("tasks", [["s"], ["f"], ["l"], ["ssss", "ffff"], ["sxf", "l"]])
 @pytest.mark.parametrize("n_steps", [None, 0, 4])
 def test_corners_have_a_page_and_valid_json(tasks: list[str], n_steps: int | None) -> None:
-    result = assess_groups(corpus_of(tasks, n_steps=n_steps), rng=0, n_resamples=99)
+    result = assess_groups(corpus_of(tasks, n_steps=n_steps), chain=QUICK, rng=0, n_resamples=99)
     structure_of(html_text(result))
     jsonschema.validate(json.loads(json_text(result)), SCHEMA)
 
@@ -289,7 +294,7 @@ def test_several_groups_stand_on_one_page_and_in_one_json() -> None:
     for model in ("first", "second"):
         for task in range(4):
             builder.add(Trace(task_id=str(task), model=model, outcome=Outcome.SUCCESS, n_steps=2))
-    result = assess_groups(builder.build(), rng=0, n_resamples=99)
+    result = assess_groups(builder.build(), chain=QUICK, rng=0, n_resamples=99)
     text = html_text(result)
     structure_of(text)
     assert "2 groups" in text

@@ -17,8 +17,10 @@ import sojourn
 from sojourn.assess.cautions import Caution
 from sojourn.assess.curves import curve_dicts
 from sojourn.assess.summary import CorpusSummary
+from sojourn.attempts import MixingChoice
 from sojourn.corpus import Group, Policy
 from sojourn.estimates import Claim, Estimate, number
+from sojourn.tables import p_text
 
 if TYPE_CHECKING:
     from sojourn.assess.certify import Check
@@ -149,6 +151,8 @@ class Heterogeneity:
         under the fitted law.
     alike : ndarray of shape (n + 1,)
         Expected if all tasks were alike.
+    law : MixingChoice or None
+        The law of tasks that stands in where the beta-binomial fails its check; None elsewhere.
     """
 
     icc: Estimate
@@ -159,6 +163,22 @@ class Heterogeneity:
     observed: npt.NDArray[np.int64]
     expected: npt.NDArray[np.float64]
     alike: npt.NDArray[np.float64]
+    law: MixingChoice | None = None
+
+    def law_lines(self, k: int) -> list[str]:
+        """Say which law stands in for the beta-binomial, and what it says of pass^k."""
+        if self.law is None:
+            return []
+        names = {
+            "inflated": "a beta law with atoms at 0 and 1",
+            "nonparametric": "a law without a form",
+            "beta_binomial": "the beta-binomial after all",
+        }
+        p = self.law.checks.get(self.law.kind)
+        fits = "fits" if self.law.fits else "is the nearest, and does not fit either"
+        shown = "" if p is None else f" (p {p_text(p)})"
+        beyond = self.law.pass_hat(k)
+        return [f"{names[self.law.kind]} {fits}{shown}: pass^{k} is then {beyond}"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in the form of the JSON contract."""
@@ -170,6 +190,14 @@ class Heterogeneity:
             "fits": self.fits,
             "check_p_value": number(self.check_p),
             "successes_per_task": self.observed.tolist(),
+            "law": None
+            if self.law is None
+            else {
+                "kind": self.law.kind,
+                "fits": self.law.fits,
+                "checks": {name: number(p) for name, p in self.law.checks.items()},
+                "reasons": list(self.law.reasons),
+            },
         }
 
 

@@ -30,6 +30,7 @@ from sojourn.assess.trace_claims import trace_cautions, trace_claims
 from sojourn.attempts import (
     AttemptBounds,
     TaskCounts,
+    choose_mixing,
     fit_beta_binomial,
     icc,
     naive_rate,
@@ -58,6 +59,8 @@ _MAX_NAMED = 3
 # Limits that cut at a step which does not depend on what a run did.
 _STEP_LIMITS = [LIMIT_KINDS.index(kind) for kind in (LimitKind.STEPS, LimitKind.TURNS)]
 _CHECK_LEVEL = 0.05
+# Corpora drawn in the check of a law beyond the beta-binomial, and resamples of its intervals.
+_LAW_RESAMPLES = 99
 
 
 @plain_blas()
@@ -407,7 +410,7 @@ def _both_ends(bounds: AttemptBounds) -> tuple[float, float]:
 def _heterogeneity(
     counts: TaskCounts, ci_prob: float, n_resamples: int, rng: np.random.Generator
 ) -> Heterogeneity:
-    for_test, for_check = rng.spawn(2)
+    for_test, for_check, for_law = rng.spawn(3)
     test = test_homogeneity(counts, n_resamples=n_resamples, rng=for_test)
     posterior = fit_beta_binomial(counts)
     repeated = counts.max_attempts > 1
@@ -425,6 +428,9 @@ def _heterogeneity(
         observed=observed,
         expected=posterior.weight @ law * observed.sum(),
         alike=alike * observed.sum(),
+        law=None
+        if check_p is None or check_p > _CHECK_LEVEL
+        else choose_mixing(counts, posterior=posterior, n_resamples=_LAW_RESAMPLES, rng=for_law),
     )
 
 
