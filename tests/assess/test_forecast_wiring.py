@@ -62,7 +62,6 @@ def test_the_page_asks_and_answers_both_questions(whole: TraceAssessment) -> Non
 @pytest.mark.parametrize(
     ("n_tasks", "settings"),
     [
-        (19, SETTINGS),
         (60, ChainSettings(n_draws=199, quick=True)),
         (60, ChainSettings(n_draws=199, process="homogeneous", n_forecast=0)),
         (60, ChainSettings(method="published", process="homogeneous")),
@@ -76,3 +75,13 @@ def test_where_it_is_not_due_there_is_none(n_tasks: int, settings: ChainSettings
     assert document["forecast"] is None
     assert document["sensitivities"] is None
     assert "forecast" not in {claim.claim for claim in result.claims}
+
+
+def test_too_few_tasks_are_told_in_the_claim() -> None:
+    result = assessed(19, SETTINGS)
+    assert result.chain is not None
+    assert result.chain.forecast is None
+    (claim,) = (claim for claim in result.claims if claim.claim == "forecast")
+    assert claim.verdict == "inconclusive"
+    assert claim.reasons == ("19 of the 20 tasks or clusters that are needed",)
+    assert claim.next is not None

@@ -20,7 +20,7 @@ from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.base import GeometricTail, RefittableProcess, run_scores, task_scores
 from sojourn.process.homogeneous import fit_homogeneous
 from sojourn.process.progress import ProgressFit, fit_progress, homogeneity_statistic
-from sojourn.process.simulate import simulate_runs, simulate_tasks
+from sojourn.process.simulate import preset, simulate_runs, simulate_tasks
 from sojourn.sequences import CENSORED, FAILURE, SUCCESS, StateSequences
 
 Floats = npt.NDArray[np.float64]
@@ -472,3 +472,16 @@ def test_bad_settings_are_refused() -> None:
         fit.success_within(-1)
     with pytest.raises(ValueError, match="step"):
         fit.value(0, 0)
+
+
+def test_resamples_in_which_events_all_but_vanish_settle() -> None:
+    # A twentieth of the runs of a wide chain: many events are left with next to no mass, where the
+    # curvature is flat to rounding.
+    runs = simulate_tasks(preset("autogpt"), 20, 1, rng=4)
+    fit = fit_progress(runs)
+    weights = np.random.default_rng(0).multinomial(20, np.full(20, 0.05), size=200)
+    horizon = int(runs.lengths.max())
+    curves = fit.bootstrap_curves(runs, weights, horizon)
+    assert np.all(np.isfinite(curves))
+    assert np.all(np.diff(curves, axis=2) >= -1e-12)
+    assert np.all(curves.sum(axis=1) <= 1 + 1e-9)

@@ -97,7 +97,7 @@ def test_page_shows_verdicts_before_figures_and_the_counted_numbers(
     assert text.index("What may be believed") < text.index("How often does it succeed?")
     for figure in ("0.420", "0.200", "0.720", "0.031", "50 tasks", "84 of 200"):
         assert figure in text
-    assert text.count('<svg role="img"') == 7
+    assert text.count('<svg role="img"') == 9
 
 
 def chained(claims: dict[str, Verdict]) -> TraceAssessment:

@@ -142,8 +142,10 @@ class ChainFindings:
     climb : Climb or None
         What was looked at beyond the homogeneous chain; None where nothing was.
     forecast : ForecastFindings or None
-        What forecasts of the chosen process and fixes of its states are worth; None where nothing
-        could be certified, or it was not asked for.
+        What forecasts of the chosen process and fixes of its states are worth; None where it was
+        not asked for, or could not be had.
+    no_forecast : str or None
+        Why it could not be had.
     """
 
     states: StateModel
@@ -154,6 +156,7 @@ class ChainFindings:
     n_left_out: int
     climb: Climb | None = None
     forecast: ForecastFindings | None = field(default=None, repr=False)
+    no_forecast: str | None = None
 
     @property
     def timing(self) -> Verdict:
@@ -374,6 +377,12 @@ def assess_chain(
             ci_prob=ci_prob,
             rng=for_climb,
         )
+    wanted = not settings.quick and settings.n_forecast > 0 and certificate.method == "exact"
+    foretold: ForecastFindings | str | None = None
+    if wanted and fit.horizon > 1:
+        foretold = _forecast(
+            settings, states, sequences, fit, certificate, looked, ci_prob, for_forecast
+        )
     return ChainFindings(
         states=states,
         fit=fit,
@@ -382,7 +391,8 @@ def assess_chain(
         rows=_state_rows(fit, sequences.states),
         n_left_out=int((~kept).sum()),
         climb=looked,
-        forecast=_forecast(settings, states, sequences, fit, certificate, looked, for_forecast),
+        forecast=foretold if isinstance(foretold, ForecastFindings) else None,
+        no_forecast=foretold if isinstance(foretold, str) else None,
     )
 
 
@@ -393,26 +403,33 @@ def _forecast(
     fit: HomogeneousFit,
     certificate: Certificate,
     looked: Climb | None,
+    ci_prob: float,
     rng: np.random.Generator,
-) -> ForecastFindings | None:
-    """Measure forecasts of the chosen process; not in a hurry, nor where nothing is certified."""
-    if settings.quick or not settings.n_forecast or certificate.method != "exact":
-        return None
-    if fit.unidentified or fit.horizon <= 1 or fit.n_units < MIN_UNITS:
-        return None
+) -> ForecastFindings | str:
+    """Measure forecasts of the chosen process, or say in words why that is not done."""
+    if fit.n_units < MIN_UNITS:
+        return f"{fit.n_units} of the {MIN_UNITS} tasks or clusters that are needed"
+    if fit.unidentified:
+        return "no observed path leads out of some state"
     if sequences.n_runs > _MAX_FORECAST_RUNS:
-        return None
+        return (
+            f"over {_MAX_FORECAST_RUNS:,} runs: sojourn fit and forecast make forecasts on demand"
+        )
     found = None if looked is None else looked.found
     claims = certificate.claims if found is None else found.claims
     order = next(claim for claim in claims if claim.claim == "order")
-    return assess_forecast(
-        states,
-        sequences,
-        fit if found is None else found.process,
-        order,
-        rng,
-        n_draws=settings.n_forecast,
-    )
+    try:
+        return assess_forecast(
+            states,
+            sequences,
+            fit if found is None else found.process,
+            order,
+            rng,
+            ci_prob=ci_prob,
+            n_draws=settings.n_forecast,
+        )
+    except ArithmeticError as error:
+        return f"the process could not be fitted to every resample: {error}"
 
 
 def _climbs(settings: ChainSettings, fit: HomogeneousFit, certificate: Certificate) -> bool:

@@ -87,6 +87,13 @@ def trace_claims(
         yield from chain.claims
         if chain.forecast is not None:
             yield chain.forecast.claim
+        elif chain.no_forecast is not None:
+            yield Claim(
+                claim="forecast",
+                verdict=Verdict.INCONCLUSIVE,
+                reasons=(chain.no_forecast,),
+                next=more,
+            )
     if curves is not None:
         yield Claim(
             claim="horizon",

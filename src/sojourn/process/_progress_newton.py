@@ -46,12 +46,16 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-_MAX_ITERATIONS = 100
+_MAX_ITERATIONS = 300
 # A curvature is kept for cheap steps once a Newton step gains less than this, for so many steps,
 # as long as each gains less than this share of the one before; they end at a gain of `_SETTLED`.
 _COASTING, _MAX_COASTING, _CONTRACTION, _SETTLED = 20.0, 20, 0.5, 1e-9
 _MAX_UPDATES = 60
 _LOOSEST, _FIRMEST, _HELD = 1e-3, 1e6, 1e9
+
+_SMALLEST_SHARE = 1.0 / 64.0
+# What is added to a curvature that cannot be inverted, as little of it as is enough.
+_DAMPING = (0.0, 1e-8, 1e-6, 1e-4, 1e-2, 1.0, 100.0)
 
 
 class Data(NamedTuple):
@@ -302,25 +306,28 @@ def maximise(
         If the iteration does not settle.
     """
     here, best = start, -np.inf
-    base: Coefficients = start
+    base, kept = start, None
     step: _Step | None = None
-    share = 1.0
+    share, level = 1.0, 0
     for _ in range(_MAX_ITERATIONS):
         now = curvature(here, data, design, penalty, exact=True)
-        if step is not None and not now.value >= best - 1e-9 * (1.0 + abs(best)) and share > 1e-4:
+        lower = not now.value >= best - 1e-9 * (1.0 + abs(best))
+        if lower and step is not None and kept is not None:
             share /= 2.0
+            if share < _SMALLEST_SHARE:
+                # The direction itself is bad: closer to the gradient.
+                share, level = 1.0, min(level + 1, len(_DAMPING) - 1)
+                _, step = _safe_step(kept, base, data, design, penalty, level)
             here = _moved(base, step, share)
             continue
-        best, base, share = now.value, here, 1.0
-        step = _newton_step(now, here, penalty)
-        if data.went_on.any() and not _is_concave(now, step):
-            now = curvature(here, data, design, penalty)
-            step = _newton_step(now, here, penalty)
+        best, base, kept, share = now.value, here, now, 1.0
+        used, step = _safe_step(now, here, data, design, penalty, level)
+        level = max(level - 1, 0)
         here = _moved(base, step, share)
         if step.decrement < 2.0 * tolerance:
             return here
         if step.decrement < _COASTING:
-            found, settled = _coast(base, now, step, data, design, penalty, tolerance)
+            found, settled = _coast(base, used, step, data, design, penalty, tolerance)
             if settled:
                 return found
             if found is not base:
@@ -413,6 +420,42 @@ def gradient(at: Coefficients, data: Data, design: Design, penalty: Penalty) -> 
     value -= 0.5 * float(np.sum(at.spline * (precision @ at.spline)))
     common = by_basis.sum(axis=0) - precision @ at.spline
     return Slope(value, local.reshape(m, width * (1 + r)), common.ravel())
+
+
+def _safe_step(
+    now: Curvature,
+    here: Coefficients,
+    data: Data,
+    design: Design,
+    penalty: Penalty,
+    level: int,
+) -> tuple[Curvature, _Step]:
+    """Return a step that goes up and the curvature it was made with.
+
+    Where the posterior is not concave the curvature of the EM majoriser serves; where events have
+    all but vanished, so that it is flat to rounding, as much of the identity is added as it takes.
+    """
+    for damping in _DAMPING[level:]:
+        try:
+            tried = _damped(now, damping)
+            step = _newton_step(tried, here, penalty)
+            if data.went_on.any() and not _is_concave(tried, step):
+                tried = _damped(curvature(here, data, design, penalty), damping)
+                step = _newton_step(tried, here, penalty)
+        except np.linalg.LinAlgError:
+            continue
+        if np.isfinite(step.decrement) and step.decrement >= 0.0:
+            return tried, step
+    raise ArithmeticError("the fit of the progress-dependent chain has no way up")
+
+
+def _damped(now: Curvature, damping: float) -> Curvature:
+    if damping == 0.0:
+        return now
+    return now._replace(
+        local=now.local + damping * np.eye(now.local.shape[1]),
+        common=now.common + damping * np.eye(now.common.shape[0]),
+    )
 
 
 def _is_concave(now: Curvature, step: _Step) -> bool:
