@@ -93,6 +93,19 @@ def test_a_confidence_is_that_of_one_bound() -> None:
     assert gate.results[0].estimate == expected
 
 
+def test_the_visible_drop_is_that_of_the_threshold() -> None:
+    corpus = corpus_of(["s"] * 90 + ["f"] * 10)
+    gate = apply_rules(corpus, [Rule.parse(f"success_rate >= {x}") for x in (0.9, 0.5)], rng=0)
+    near, far = (result.smallest_drop for result in gate.results)
+    assert near is not None
+    assert far is not None
+    # At .9 and 100 tasks: (1.66 + .84) standard errors of .03, by Wilson a little more.
+    assert near == pytest.approx(2.49 * 0.03, rel=0.06)
+    assert far == pytest.approx(near * 0.5 / 0.3)
+    steps = apply_rules(corpus, [Rule.parse("mean_steps <= 5")], rng=0)
+    assert steps.results[0].smallest_drop is None
+
+
 def test_single_attempts_fall_back_to_tasks_like_these_with_a_word() -> None:
     rule = Rule.parse("success_rate >= 0.5")
     gate = apply_rules(corpus_of(["s"] * 40 + ["f"] * 5), [rule], rng=0)

@@ -214,6 +214,8 @@ def compare_traces(
     again = rows[0].same_tasks
     same = match.paired and again is not None and again.value is not None
     decided = again if same and again is not None else rows[0].population
+    same_runs = match.paired and np.array_equal(one.successes, two.successes)
+    same_runs &= np.array_equal(one.attempts, two.attempts)
     few = min(one.n_units, two.n_units) < MIN_UNITS
     p = (
         exact_paired_p(PairedCounts(a=one, b=two))
@@ -243,6 +245,7 @@ def compare_traces(
         transitions=_transitions(match, ci_prob, draws[3]),
         notes=(
             *match.notes,
+            *(("the two sets hold the same outcomes at every task",) if same_runs else ()),
             *((f"fewer than {MIN_UNITS} tasks or clusters: nothing is decided",) if few else ()),
         ),
         seed=seed,

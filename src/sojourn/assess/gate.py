@@ -184,7 +184,8 @@ class RuleResult:
     estimate : Estimate or None
         The figure with the interval whose bound decided; None for rules on single tasks.
     smallest_drop : float or None
-        The smallest shift of the figure beyond the threshold that fails in 80 % of cases.
+        The smallest shift of the figure beyond the threshold that fails in 80 % of cases; None
+        where it is not known (steps, runs of tasks, thresholds of 0 or 1).
     reasons : tuple of str
         Why it is not answered, or what a reader must know.
     """
@@ -446,9 +447,24 @@ def _result(rule: Rule, group: str, estimate: Estimate) -> RuleResult:
         group=group,
         answer=answer,
         estimate=estimate,
-        smallest_drop=_smallest_drop(estimate),
+        smallest_drop=_drop_at(rule, estimate),
         reasons=tuple(reasons),
     )
+
+
+def _drop_at(rule: Rule, estimate: Estimate) -> float | None:
+    """Return the smallest visible drop below a threshold on a share of runs.
+
+    The standard error is carried from the estimate to the threshold by sqrt(p (1 - p)). None where
+    either is 0 or 1, and for figures that are no share.
+    """
+    value, bound = estimate.value, rule.bound
+    if rule.name in ("mean_steps", "median_steps", "success_run"):
+        return None
+    here = _smallest_drop(estimate)
+    if here is None or value is None or not (0.0 < value < 1.0 and 0.0 < bound < 1.0):
+        return None
+    return here * float(np.sqrt(bound * (1.0 - bound) / (value * (1.0 - value))))
 
 
 def _smallest_drop(estimate: Estimate) -> float | None:

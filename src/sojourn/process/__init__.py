@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.base import RefittableProcess, TraceProcess
+from sojourn.process.candidates import CANDIDATES
 from sojourn.process.changes import Cap, ChangedRow, Remove, Reroute
 from sojourn.process.chapman_kolmogorov import ChapmanKolmogorov, chapman_kolmogorov
+from sojourn.process.choice import ProcessChoice, choose_process
 from sojourn.process.counting import TransitionCounts, count_batches, count_transitions
+from sojourn.process.exchange import test_exchange
 from sojourn.process.export import export_process
+from sojourn.process.fit_test import test_fit
 from sojourn.process.forecast import Monitor, forecast_tables
 from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
 from sojourn.process.intervals import ChainIntervals, chain_intervals
@@ -15,6 +19,7 @@ from sojourn.process.lumpability import BlockLumpability, LumpabilityTest, test_
 from sojourn.process.mixture import MixtureFit, TaskClasses, TaskKind, fit_mixture
 from sojourn.process.order_k import OrderFit, fit_order
 from sojourn.process.phases import PhaseFit, fit_phases
+from sojourn.process.process_bound import bound_process
 from sojourn.process.progress import ProgressFit, fit_progress, homogeneity_statistic
 from sojourn.process.semi_markov import SemiMarkovFit, fit_semi_markov
 from sojourn.process.simulate import PRESETS, preset, simulate_runs, simulate_tasks
@@ -24,6 +29,7 @@ from sojourn.process.stopping import stop_rule
 from sojourn.process.whatif import most_valuable_fixes, sensitivities, what_if
 
 __all__ = [
+    "CANDIDATES",
     "PRESETS",
     "AbsorbingChain",
     "BlockLumpability",
@@ -37,6 +43,7 @@ __all__ = [
     "Monitor",
     "OrderFit",
     "PhaseFit",
+    "ProcessChoice",
     "ProgressFit",
     "RefittableProcess",
     "Remove",
@@ -47,8 +54,10 @@ __all__ = [
     "TaskKind",
     "TraceProcess",
     "TransitionCounts",
+    "bound_process",
     "chain_intervals",
     "chapman_kolmogorov",
+    "choose_process",
     "count_batches",
     "count_transitions",
     "export_process",
@@ -68,6 +77,8 @@ __all__ = [
     "simulate_runs",
     "simulate_tasks",
     "stop_rule",
+    "test_exchange",
+    "test_fit",
     "test_lumpability",
     "what_if",
 ]

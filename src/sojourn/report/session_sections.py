@@ -380,8 +380,8 @@ def _selection(domain: DomainAssessment, place: str) -> Section:
     tables = [
         Rows(
             caption="Log predictive score of later tasks, its Monte Carlo error, gain over one "
-            "state with a standard error that allows for autocorrelation; weight in the average. "
-            "* is the choice.",
+            "state with a standard error that allows for autocorrelation; weight in the average "
+            "over more than one state. * is the choice.",
             header=("states", "score", "error", "gain", "its error", "Pareto k", "weight"),
             rows=rows,
             left=1,
