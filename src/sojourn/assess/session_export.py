@@ -40,7 +40,7 @@ _N_DRAWS = 4000
 
 def _frame(rows: list[dict[str, Any]]) -> Any:
     try:
-        import pandas as pd  # type: ignore[import-untyped]
+        import pandas as pd
     except ImportError as error:
         raise ImportError(
             "to_pandas() needs pandas, which is optional: pip install pandas"
