@@ -14,11 +14,13 @@ from scipy.stats import beta as beta_law
 
 from assess.test_sessions import dependent, independent, log_of
 from sojourn.assess.session_density import posterior_density
+from sojourn.assess.session_figures import FunctionalRow
 from sojourn.assess.session_reliability import tail_weight
 from sojourn.assess.session_results import SessionAssessment
 from sojourn.assess.session_stacking import stacked_runs
+from sojourn.assess.session_text import median_text
 from sojourn.assess.sessions import assess_session_groups, assess_sessions
-from sojourn.estimates import Status
+from sojourn.estimates import Estimate, Status
 from sojourn.records import OperationalProfile
 from sojourn.session import HMMPosterior, HMMSpec, SamplerSettings, envelope, reliability, sample
 
@@ -366,3 +368,19 @@ def test_blocks_are_warned_of_in_text_and_result() -> None:
     blurred = replace(domain.states, ambiguous=True)
     mixed = replace(result, domains=(replace(domain, states=blurred),))
     assert "not told apart" in str(mixed)
+
+
+def test_medians_carry_their_doubt_and_end_with_the_longest_session() -> None:
+    doubtful = Estimate(value=0.5, status=Status.INCONCLUSIVE, reasons=("why",))
+    sure = Estimate(value=0.5)
+    none = Estimate(value=None, status=Status.WITHHELD, reasons=("why",))
+
+    def shown(name: str, estimate: Estimate, median: float | None) -> str:
+        row = FunctionalRow(name=name, start="fresh", estimate=estimate, median=median, mcse=None)
+        return median_text(row, 30)
+
+    assert shown("hazard", sure, 0.25) == "0.250"
+    assert shown("hazard", doubtful, 0.25) == "0.250 ?"
+    assert shown("run_length", doubtful, 12.0) == "12.0 ?"
+    assert shown("expected_successes", none, 2_703_051.3) == "over 30"
+    assert shown("expected_successes", none, None) == "-"

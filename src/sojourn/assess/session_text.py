@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import sojourn
 from sojourn.assess.session_claims import chosen_words
 from sojourn.assess.text import estimate_text
+from sojourn.estimates import Estimate, Status
 from sojourn.tables import clean, indent, n_of, p_text, text_table
 
 if TYPE_CHECKING:
     from sojourn.assess.session_figures import EnvelopeRow, FunctionalRow
     from sojourn.assess.session_results import DomainAssessment, GainTest, SessionAssessment
-    from sojourn.estimates import Estimate
 
 __all__ = [
     "CONVENTION_WORDS",
@@ -25,6 +25,7 @@ __all__ = [
     "functional_digits",
     "functional_words",
     "gain_words",
+    "median_text",
     "reservations",
     "subdomain_runs",
 ]
@@ -212,7 +213,7 @@ def _ahead(domain: DomainAssessment) -> list[str]:
         (
             functional_words(row),
             estimate_text(row.estimate, functional_digits(row)),
-            "-" if row.median is None else f"{row.median:.{functional_digits(row)}f}",
+            median_text(row, domain.longest_session),
             "-" if row.mcse is None else f"{row.mcse:.2g}",
         )
         for row in brief_functionals(domain)
@@ -252,6 +253,17 @@ def functional_words(row: FunctionalRow) -> str:
         "pass_at": f"at least one of {row.n} tasks succeeds",
         "success_run": f"all of {row.n} tasks succeed",
     }[row.name]
+
+
+def median_text(row: FunctionalRow, longest: int) -> str:
+    """Return a posterior median; a number of tasks that no session had is said to be beyond it."""
+    if row.median is None:
+        return "-"
+    counts_tasks = row.name in ("expected_successes", "run_length")
+    if counts_tasks and row.median > longest:
+        return f"over {longest}"
+    mark = "" if row.estimate.status is Status.SUPPORTED else " ?"
+    return f"{row.median:.{functional_digits(row)}f}{mark}"
 
 
 def functional_digits(row: FunctionalRow) -> int:

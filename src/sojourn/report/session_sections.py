@@ -16,6 +16,7 @@ from sojourn.assess.session_text import (
     functional_digits,
     functional_words,
     gain_words,
+    median_text,
     subdomain_runs,
 )
 from sojourn.plots import new_axes, styled, to_svg
@@ -317,7 +318,7 @@ def _ahead(domain: DomainAssessment, place: str) -> Section:
                 (
                     functional_words(row),
                     estimate_cell(row.estimate, functional_digits(row)),
-                    "-" if row.median is None else f"{row.median:.{functional_digits(row)}f}",
+                    median_text(row, domain.longest_session),
                     "-" if row.mcse is None else f"{row.mcse:.2g}",
                 )
                 for row in brief_functionals(domain)
