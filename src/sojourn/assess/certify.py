@@ -36,6 +36,7 @@ __all__ = [
     "Check",
     "certify",
     "certify_as_published",
+    "only_runs",
     "part_of",
     "tested_p",
 ]
@@ -384,11 +385,11 @@ def certify_as_published(
     for_split, for_rule = generator(rng).spawn(2)
     units = np.unique(resolved.unit)
     fitted = np.isin(resolved.unit, for_split.permutation(units)[: (units.size + 1) // 2])
-    half = _only(resolved, fitted)
+    half = only_runs(resolved, fitted)
     states: StateModel = fit_states(corpus, runs=half, table=table)
     result = certify_published(
         states.transform(corpus, half),
-        states.transform(corpus, _only(resolved, ~fitted)),
+        states.transform(corpus, only_runs(resolved, ~fitted)),
         alpha=alpha,
         rng=for_rule,
     )
@@ -412,7 +413,7 @@ def certify_as_published(
     )  # fmt: skip
 
 
-def _only(resolved: ResolvedRuns, keep: npt.NDArray[np.bool_]) -> ResolvedRuns:
+def only_runs(resolved: ResolvedRuns, keep: npt.NDArray[np.bool_]) -> ResolvedRuns:
     """Return the resolved runs where `keep` holds, numbering as it was."""
     columns = ("index", "success", "event", "duration", "step_limit", "task", "unit")
     fields = {name: getattr(resolved, name) for name in ResolvedRuns.__slots__}

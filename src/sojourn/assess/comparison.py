@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn._validation import check_fraction
-from sojourn.assess.certify import MIN_UNITS
+from sojourn.assess.certify import MIN_UNITS, only_runs
 from sojourn.assess.comparison_results import (
     Answer,
     ComparedRow,
@@ -24,7 +24,7 @@ from sojourn.assess.comparison_results import (
     ComparisonFamily,
     Flip,
 )
-from sojourn.assess.traces import _seeded
+from sojourn.assess.traces import seeded
 from sojourn.attempts import TaskCounts
 from sojourn.attempts.differences import (
     PairedCounts,
@@ -203,7 +203,7 @@ def compare_traces(
     for name, runs in zip(names, counted, strict=True):
         if not runs.n_runs:
             raise NothingUsableError(f"{name}: no run counts under the policy")
-    generator, seed = _seeded(rng)
+    generator, seed = seeded(rng)
     draws = generator.spawn(4)
     match = _match(names, (a, b), (counted[0], counted[1]), by_id=by_id)
     one, two = (_counts(arm) for arm in (match.a, match.b))
@@ -319,7 +319,7 @@ def _match(
             cluster = found.unit.astype(np.int64)
         else:
             cluster = np.array([cluster_of[t] for t in task.tolist()], dtype=np.int64)
-        arms.append(_Arm(name, corpus, _only(found, keep), task[keep], cluster[keep]))
+        arms.append(_Arm(name, corpus, only_runs(found, keep), task[keep], cluster[keep]))
     several = len({task_set for task_set, _ in order}) > 1
     labels = tuple(f"{task_set} / {task}" if several else task for task_set, task in order)
     return _Match(arms[0], arms[1], labels, paired, len(shared), n_only[0], n_only[1], tuple(notes))
@@ -330,12 +330,6 @@ def _keys(corpus: TraceCorpus, runs: ResolvedRuns) -> list[tuple[str, str]]:
     return [
         (table.task_set[int(row)] or "", table.task_id[int(row)]) for row in runs.task_row.tolist()
     ]
-
-
-def _only(runs: ResolvedRuns, keep: npt.NDArray[np.bool_]) -> ResolvedRuns:
-    from sojourn.assess.certify import _only as only
-
-    return only(runs, keep)
 
 
 def _counts(arm: _Arm) -> TaskCounts:

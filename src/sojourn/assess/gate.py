@@ -20,8 +20,7 @@ from sojourn._validation import check_choice, check_fraction
 from sojourn.assess.certify import MIN_UNITS
 from sojourn.assess.comparison_results import Comparison
 from sojourn.assess.session_results import DomainAssessment, SessionAssessment
-from sojourn.assess.traces import _curves as observed_curves
-from sojourn.assess.traces import _seeded as seeded
+from sojourn.assess.traces import observed_curves, seeded
 from sojourn.attempts import TaskCounts, pass_at, pass_hat, success_rate
 from sojourn.corpus import Policy, ResolvedRuns, TraceCorpus, resolve
 from sojourn.corpus.traces import DEFAULT_GROUPING

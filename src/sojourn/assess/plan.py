@@ -18,7 +18,7 @@ import numpy.typing as npt
 import sojourn
 from sojourn._validation import check_fraction, check_positive_int
 from sojourn.assess.gate import GateAnswer, Rule, two_sided
-from sojourn.assess.traces import _seeded as seeded
+from sojourn.assess.traces import seeded
 from sojourn.attempts import TaskCounts, fit_beta_binomial, pass_at, pass_hat, success_rate
 from sojourn.attempts.differences import rate_difference
 from sojourn.corpus import Policy, TraceCorpus, resolve

@@ -18,7 +18,7 @@ from sojourn._validation import check_fraction
 from sojourn.assess.comparison_results import SCHEMA_VERSION, Answer
 from sojourn.assess.session_results import DomainAssessment
 from sojourn.assess.sessions import assess_sessions
-from sojourn.assess.traces import _seeded as seeded
+from sojourn.assess.traces import seeded
 from sojourn.corpus import Policy, SessionLog
 from sojourn.errors import NothingUsableError
 from sojourn.estimates import Estimate, Interval, Status, number

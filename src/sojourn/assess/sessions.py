@@ -47,7 +47,7 @@ from sojourn.assess.session_system import (
     system_envelope,
     system_rows,
 )
-from sojourn.assess.traces import _seeded
+from sojourn.assess.traces import seeded
 from sojourn.corpus import Group, Policy, SessionLog
 from sojourn.errors import NothingUsableError
 from sojourn.records import OperationalProfile
@@ -159,7 +159,7 @@ def assess_session_groups(
         if not (part.success(policy) >= 0).any():
             unusable.append(f"{group}: none of {len(part)} tasks has a verdict that counts")
             continue
-        generator, seed = _seeded(rng)
+        generator, seed = seeded(rng)
         settled = _Settings(
             policy or Policy(),
             ci_prob,

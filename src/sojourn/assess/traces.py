@@ -51,7 +51,7 @@ from sojourn.process.incidence import Incidence, fit_incidence
 from sojourn.records import LimitKind
 from sojourn.sequences import CENSORED
 
-__all__ = ["MIN_UNITS", "assess_groups", "assess_traces"]
+__all__ = ["MIN_UNITS", "assess_groups", "assess_traces", "observed_curves", "seeded"]
 
 
 _MAX_K = 8
@@ -185,7 +185,7 @@ def _assess(
     summary = summarise(corpus, resolved)
     if not resolved.n_runs:
         raise NothingUsableError(_why_unusable(resolved))
-    generator, seed = _seeded(rng)
+    generator, seed = seeded(rng)
     for_attempts, for_tests, for_curves, for_chain = generator.spawn(4)
     counts = TaskCounts.from_runs(resolved.success, resolved.task, resolved.unit)
     mixed = _mixed_attempts(corpus, resolved)
@@ -193,7 +193,7 @@ def _assess(
     attempts = tuple(
         _doubted(row, doubt) for row in _pass_rows(counts, ci_prob, n_resamples, for_attempts)
     )
-    curves = _curves(corpus, resolved, ci_prob, n_resamples, for_curves)
+    curves = observed_curves(corpus, resolved, ci_prob, n_resamples, for_curves)
     heterogeneity = _heterogeneity(counts, ci_prob, n_resamples, for_tests)
     found = None
     if chain is not None:
@@ -261,7 +261,7 @@ def _doubted(row: PassRow, doubt: str | None) -> PassRow:
     )
 
 
-def _seeded(
+def seeded(
     rng: np.random.Generator | np.random.SeedSequence | int | None,
 ) -> tuple[np.random.Generator, int | None]:
     """Return a generator that is the caller's to repeat, and the entropy to repeat it with."""
@@ -434,13 +434,17 @@ def _heterogeneity(
     )
 
 
-def _curves(
+def observed_curves(
     corpus: TraceCorpus,
     resolved: ResolvedRuns,
     ci_prob: float,
     n_resamples: int,
     rng: np.random.Generator,
 ) -> Incidence | None:
+    """Estimate the curves of the runs with known lengths; None where there are none.
+
+    They are supported no further than the first cut that is not a limit of steps.
+    """
     known = resolved.duration >= 0
     if not known.any():
         return None
