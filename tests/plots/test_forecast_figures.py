@@ -38,3 +38,13 @@ def test_fixes_have_two_bars_a_state_the_first_on_top() -> None:
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == ["<b>tool</b>", "$x^2$ ?"]
     assert "<b>" not in svg
+
+
+def test_withheld_bars_have_no_entry_in_the_legend() -> None:
+    value = np.array([0.3, 0.1])
+    nothing = np.full(2, np.nan)
+    with styled():
+        ax = plot_fixes(new_axes(), ["a", "b"], (value, value, value), (nothing, nothing, nothing))
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["if they succeeded"]

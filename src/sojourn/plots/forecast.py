@@ -76,11 +76,13 @@ def plot_fixes(
         (gain, ORANGE, 0.19, "if they succeeded"),
         (continued, BLUE, -0.19, "if they went on"),
     ):
+        if np.isnan(value).all():
+            continue  # withheld: no bar, and no entry of the legend
         span = np.vstack([np.maximum(value - low, 0), np.maximum(high - value, 0)])
         ax.barh(place + shift, value, height=0.36, color=colour, alpha=0.75, label=label)
         ax.errorbar(value, place + shift, xerr=span, fmt="none", ecolor=GREY, capsize=2)
     ax.set_yticks(place, [plain_label(name) for name in names])
-    ax.set_xlabel("increase of P(success within the longest run)")
+    ax.set_xlabel("gain in P(success)")
     ax.set_xlim(left=0)
-    legend_above(ax)
+    legend_above(ax, columns=1)
     return ax

@@ -113,7 +113,10 @@ def _fixes(found: ForecastFindings, *, drawn: bool) -> Section:
     fixes = (found.fixes or ())[:_MAX_FIXES]
     pictures = []
     if drawn:
-        caption = "What each state would be worth if the runs that fail there succeeded."
+        caption = (
+            "Gain in P(success within the longest run) if the runs that fail in a state succeeded "
+            "or, where it may be told, went on."
+        )
         with styled():
             axes = new_axes((_WIDTH, 0.9 + 0.34 * len(fixes)))
             plot_fixes(
