@@ -22,8 +22,8 @@ LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"states", "process", "session", "attempts"}),
     frozenset({"assess"}),
     frozenset({"report"}),
-    frozenset({"cli"}),
-    frozenset({"__main__"}),
+    frozenset({"cli", "_inspect"}),
+    frozenset({"__main__", "inspect_ai"}),
 )
 LEVEL = {part: number for number, parts in enumerate(LEVELS) for part in parts}
 
