@@ -197,7 +197,7 @@ def coverage(n: int, rng: np.random.Generator) -> list[str]:
             kept[name].append((low, middle, high, float(low <= truth <= high)))
     printed = {
         names[0]: ".5733 [.5549, .5917]: width .0368",
-        names[2]: "[.5713, .5751] [.5528, .5937]: width .0409",
+        names[2]: "[.5713, .5751], [.5528, .5937]: width .0409",
     }
     lines = [
         "| model | printed (one data set, truth .5860) | mean width here (se) | truth covered | "
