@@ -1,7 +1,8 @@
 """The command `sojourn`: a verb and a path. Formats are detected; stdout is the result.
 
-Exit codes: 0 fine; 2 usage; 3 input missing, empty or unreadable; 4 read, but nothing usable;
-70 an error of our own; 130 interrupted. Each command imports what it needs when it runs, so that
+Exit codes: 0 fine; 2 usage; 3 input missing, empty or unreadable, or a file cannot be written;
+4 read, but nothing usable; 70 an error of our own; 130 interrupted; 141 nobody read the result to
+its end; 143 terminated. Each command imports what it needs when it runs, so that
 ``sojourn --help`` answers at once.
 """
 
@@ -11,7 +12,7 @@ import os
 import sys
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -47,6 +48,7 @@ class ExitCode(IntEnum):
     INCONCLUSIVE = 6
     INTERNAL = 70
     INTERRUPTED = 130
+    UNREAD = 141
 
 
 app = typer.Typer(
@@ -127,18 +129,44 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(f"--states: {error}", ExitCode.USAGE)
     except (ConfigError, RuleError) as error:
         return _fail(str(error), ExitCode.USAGE)
+    except SystemExit as leaving:
+        # What the command-line library makes of a pipe that its reader has closed (`| head`).
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return _unread()
+        raise
+    except BrokenPipeError:
+        return _unread()
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            # The reader of our output went away (`| head`): nobody is left to tell.
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-            return ExitCode.OK
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}", ExitCode.INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
     except Exception as error:
         return _other_failure(error)
+    if code == ExitCode.INTERRUPTED:  # an interrupt that the command-line library has turned
+        return _fail("interrupted", ExitCode.INTERRUPTED)
     return int(code or 0)
+
+
+def _unread() -> int:
+    """Return the code of a result that nobody read to its end, as a shell's tools have it.
+
+    It is not 0, since nobody has seen whether a gate has passed; there is nobody left to tell.
+    """
+    _drop(sys.stdout)
+    return ExitCode.UNREAD
+
+
+def _drop(stream: TextIO | None) -> None:
+    """Send what a stream still holds nowhere, so that it does not fail again at the end."""
+    if stream is None or stream.closed:
+        return
+    try:
+        stream.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def _other_failure(error: Exception) -> int:
@@ -161,10 +189,9 @@ def _other_failure(error: Exception) -> int:
 def _fail(message: str, code: ExitCode) -> int:
     from sojourn.tables import clean
 
-    typer.echo(f"sojourn: {clean(message, limit=2000)}", err=True)
+    try:
+        typer.echo(f"sojourn: {clean(message, limit=2000)}", err=True)
+    except OSError:
+        _drop(sys.stderr)  # there is no other place to say it; the code says the rest
+    _drop(sys.stdout)
     return code
-
-
-def run() -> None:
-    """Run the command as a program."""
-    sys.exit(main())
