@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from sojourn.estimates import Status, Verdict
 from sojourn.process.absorbing import AbsorbingChain
+from sojourn.process.changes import Cap
 from sojourn.process.draws import interval_of_draws, percentiles, refitted_draws
-from sojourn.process.forecast import Monitor, blind_values, forecast_tables, state_values
+from sojourn.process.forecast import (
+    Monitor,
+    blind_values,
+    forecast_tables,
+    path_values,
+    state_values,
+)
 from sojourn.process.homogeneous import fit_homogeneous
 from sojourn.process.mixture import fit_mixture
 from sojourn.process.order_k import fit_order
@@ -19,6 +28,7 @@ from sojourn.process.simulate import preset, simulate_runs, simulate_tasks
 from sojourn.process.skill import forecast_skill
 from sojourn.process.stopping import stop_rule, worth_of_going_on
 from sojourn.process.unrolled import UnrolledChain, unroll
+from sojourn.process.whatif import most_valuable_fixes, what_if
 from sojourn.sequences import CENSORED, FAILURE, SUCCESS, StateSequences
 
 HAND = AbsorbingChain(
@@ -172,6 +182,80 @@ def test_monitor_follows_a_run_to_its_end(runs: StateSequences) -> None:
         monitor.feed(0)
 
 
+@pytest.mark.parametrize("name", ["order-2", "phases-2"])
+def test_a_run_is_forecast_from_all_its_steps_where_the_process_remembers(
+    name: str, runs: StateSequences
+) -> None:
+    fit = FITS[name](runs)
+    tables = forecast_tables(fit, horizon=int(runs.lengths.max()))
+    more = {"from_start": True} if name == "order-2" else {}
+    differs = False
+    values = path_values(fit, runs, (1, 2, 4))
+    for run in range(8):
+        path = runs.states[runs.offsets[run] : runs.offsets[run + 1]].tolist()
+        monitor = Monitor(tables)
+        for t, state in enumerate(path, start=1):
+            seen = monitor.feed(state).success.value
+            assert seen == pytest.approx(fit.value_after(path[:t], **more), abs=1e-10)
+            differs |= abs(seen - tables.at(state, t)[0].value) > 1e-6
+            if t in (1, 2, 4):
+                assert values[run, (1, 2, 4).index(t)] == pytest.approx(seen, abs=1e-12)
+        assert np.isnan(values[run, 2]) == (len(path) < 4)
+    assert differs
+
+
+def test_beliefs_of_a_mixture_are_those_of_bayes(runs: StateSequences) -> None:
+    fit = FITS["mixture-2"](runs)
+    monitor = Monitor(forecast_tables(fit, horizon=20))
+    longest = int(np.argmax(runs.lengths))
+    path = runs.states[runs.offsets[longest] :][:5].tolist()
+    for state in path:
+        seen = monitor.feed(state)
+    joint = [
+        weight
+        * chain.initial[path[0]]
+        * np.prod([chain.transient[a, b] for a, b in itertools.pairwise(path)])
+        for weight, chain in zip(fit.weights, fit.chains, strict=True)
+    ]
+    values = [chain.values[path[-1]] for chain in fit.chains]
+    assert seen.success.value == pytest.approx(np.average(values, weights=joint), abs=1e-12)
+
+
+class Given:
+    """A process that is its tables."""
+
+    name = "given"
+
+    def __init__(self, chain: UnrolledChain) -> None:
+        self.chain, self.state_names = chain, chain.state_names
+
+    def unrolled(self) -> UnrolledChain:
+        return self.chain
+
+    def value(self, state: int, step: int) -> float:
+        return 0.5
+
+
+def test_a_way_that_the_process_never_goes_is_flagged() -> None:
+    chain = UnrolledChain(
+        rows=np.array([[[0, 0.5, 0, 0.5, 0], [0, 0, 0.5, 0, 0.5], [0, 0, 0, 0.4, 0.6]]]),
+        start=np.array([1.0, 0, 0, 0, 0]),
+        owner=np.array([0, 1, 1], dtype=np.int32),
+        state_names=("a", "b"),
+    )
+    other = Monitor(forecast_tables(Given(chain), horizon=3))
+    other.feed(0)
+    assert "never goes this way" not in str(other.forecast.success.reasons)
+    lost = other.feed(0)
+    assert lost.known
+    assert lost.success.value == pytest.approx(chain.values[0, 0])
+    assert "never goes this way" in lost.success.reasons[-1]
+    # It is followed again from there on.
+    again = other.feed(1)
+    assert again.success.value == pytest.approx(chain.values[0, 1])
+    assert "never goes this way" not in str(again.success.reasons)
+
+
 def test_unknown_states_go_to_the_rare_state_when_there_is_one() -> None:
     monitor = Monitor(forecast_tables(HAND, horizon=5), rare_state=1)
     seen = monitor.feed(17)
@@ -235,7 +319,45 @@ def test_certain_draws_leave_the_exact_bound() -> None:
 
 def test_one_task_cannot_be_resampled(runs: StateSequences) -> None:
     one = runs.select(np.flatnonzero(runs.unit == 0))
-    assert refitted_draws(fit_homogeneous(one), one, 10, rng=0) == ()
+    assert len(refitted_draws(fit_homogeneous(one), one, 10, rng=0)) == 0
+
+
+class Brittle:
+    """A process that can be fitted again but for every third time."""
+
+    def __init__(self, fit: object) -> None:
+        self.fit, self.asked = fit, 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.fit, name)
+
+    def refit(self, sequences: StateSequences, *, weights: object = None) -> object:
+        self.asked += 1
+        if self.asked % 3 == 0:
+            raise ArithmeticError("did not settle")
+        return self.fit.refit(sequences, weights=weights)
+
+
+def test_resamples_that_cannot_be_fitted_are_counted_and_told(runs: StateSequences) -> None:
+    fit = fit_homogeneous(runs)
+    brittle = Brittle(fit)
+    draws = refitted_draws(brittle, runs, 30, rng=1)
+    assert (len(draws), draws.n_lost) == (20, 10)
+    assert draws.note == ("10 of 30 refits to resampled tasks could not be fitted (did not settle)")
+    whole = refitted_draws(fit, runs, 30, rng=1)
+    assert whole.note is None
+    # The others are the draws that they were.
+    kept = [k for k in range(30) if k % 3 != 2]
+    assert [d.value(0, 1) for d in draws] == [whole[k].value(0, 1) for k in kept]
+    tables = forecast_tables(fit, horizon=20, draws=draws, n_units=40)
+    for estimate in (tables.at(0, 2)[0], tables.at(None, 2)[1]):
+        assert estimate.status is Status.INCONCLUSIVE
+        assert estimate.reasons == ("10 of 30 refits have no such figure",)
+        assert estimate.interval is not None
+    (fix, *_) = most_valuable_fixes(fit, horizon=20, draws=draws, n_units=40)
+    assert fix.gain.reasons == ("10 of 30 refits have no such figure",)
+    changed = what_if(fit, [Cap(9)], horizon=20, draws=draws, n_units=40)
+    assert changed.success_within.difference.reasons == ("10 of 30 refits have no such figure",)
 
 
 def split_states(n_tasks: int, odds: float, *, seed: int) -> StateSequences:

@@ -1,12 +1,15 @@
 """Draws of a fitted process: refits to resampled tasks, whatever the process.
 
-What a bootstrap needs of a process is that it can be fitted again to weighted runs (`refit`).
+What a bootstrap needs of a process is that it can be fitted again to weighted runs (`refit`). A
+resampled corpus may lack what a fit rests on, so a refit may fail; such draws are counted, and an
+interval that lacks more than one in twenty of its draws is not trusted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +21,81 @@ from sojourn.process.base import RefittableProcess, TraceProcess
 from sojourn.sequences import StateSequences
 from sojourn.stats.intervals import clopper_pearson, t_quantile
 
-__all__ = ["interval_of_draws", "percentiles", "refitted_draws"]
+__all__ = [
+    "UNFITTED",
+    "RefittedDraws",
+    "interval_of_draws",
+    "lost_too",
+    "percentiles",
+    "refitted_draws",
+]
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 # Draws that lack a figure; beyond this share its interval is not trusted.
 _MAX_LOST = 0.05
+UNFITTED = (ArithmeticError, np.linalg.LinAlgError)
+"""What a fit raises when an iteration does not settle or a system has no solution."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RefittedDraws(Sequence[TraceProcess]):
+    """Refits to resampled tasks, and how many resampled corpora could not be fitted.
+
+    It is the sequence of the refits that were made.
+
+    Attributes
+    ----------
+    processes : tuple of TraceProcess
+        The refits.
+    n_lost : int
+        Resampled corpora that could not be fitted.
+    reason : str or None
+        Why the first of them could not.
+    """
+
+    processes: tuple[TraceProcess, ...] = field(repr=False, default=())
+    n_lost: int = 0
+    reason: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.processes)
+
+    @overload
+    def __getitem__(self, place: int) -> TraceProcess: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[TraceProcess, ...]: ...
+    def __getitem__(self, place: int | slice) -> TraceProcess | tuple[TraceProcess, ...]:
+        return self.processes[place]
+
+    @property
+    def note(self) -> str | None:
+        """Say how many could not be fitted, None where all could."""
+        if not self.n_lost:
+            return None
+        asked = len(self.processes) + self.n_lost
+        why = "" if self.reason is None else f" ({self.reason})"
+        return f"{self.n_lost} of {asked} refits to resampled tasks could not be fitted{why}"
+
+
+def lost_too(figures: Floats, draws: Sequence[TraceProcess]) -> Floats:
+    """Append a row of NaN for each resampled corpus that could not be fitted.
+
+    Parameters
+    ----------
+    figures : ndarray of shape (n_draws, ...)
+        A figure of each draw.
+    draws : sequence of TraceProcess
+        The draws; those of `refitted_draws` know how many were lost.
+    """
+    n_lost = draws.n_lost if isinstance(draws, RefittedDraws) else 0
+    return np.concatenate((figures, np.full((n_lost, *figures.shape[1:]), np.nan)))
 
 
 @plain_blas()
 def refitted_draws(
     fit: TraceProcess, sequences: StateSequences, n_draws: int = 199, *, rng: Rng = None
-) -> tuple[TraceProcess, ...]:
+) -> RefittedDraws:
     """Refit a process to resampled units, penalties and structure held as they are.
 
     Parameters
@@ -45,21 +111,28 @@ def refitted_draws(
 
     Returns
     -------
-    tuple of TraceProcess
+    RefittedDraws
         Empty when there is a single unit, which cannot be resampled.
     """
     check_positive_int(n_draws, name="n_draws")
     _, unit = np.unique(sequences.unit, return_inverse=True)
     n_units = int(unit.max(initial=-1)) + 1
     if n_units < 2:
-        return ()
+        return RefittedDraws()
     if not isinstance(fit, RefittableProcess):
         raise ValueError(f"the {fit.name} process cannot be fitted again to resampled tasks")
     source = generator(rng)
     share = np.full(n_units, 1.0 / n_units)
-    return tuple(
-        fit.refit(sequences, weights=source.multinomial(n_units, share)[unit].astype(np.float64))
-        for _ in range(n_draws)
+    made: list[TraceProcess] = []
+    reasons: list[str] = []
+    for _ in range(n_draws):
+        weights = source.multinomial(n_units, share)[unit].astype(np.float64)
+        try:
+            made.append(fit.refit(sequences, weights=weights))
+        except UNFITTED as error:  # counted: the draws say how many were lost
+            reasons.append(str(error))
+    return RefittedDraws(
+        processes=tuple(made), n_lost=len(reasons), reason=reasons[0] if reasons else None
     )
 
 

@@ -5,13 +5,18 @@ same tables of refits to resampled tasks, that is a forecast with an interval fo
 step (`Monitor`). Whether states foretell anything beyond the step itself is another question, which
 only held-out runs can answer (`sojourn.process.skill`); the tables therefore carry the state-blind
 forecast P(success | the run has a step t) too, and it stands in wherever a state says nothing.
+
+Some processes remember more than the present state: the states before it, how long the run has
+been in it, which kind of task it seems to be, which hidden phase. A run that is followed is then
+forecast from all its steps so far, by a law of the inner state given them (the forward filter);
+the tables hold the average over runs that are in the state at that step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +24,9 @@ import numpy.typing as npt
 from sojourn._validation import check_choice, check_fraction, check_positive_int
 from sojourn.estimates import Estimate, Status
 from sojourn.process.base import TraceProcess
-from sojourn.process.draws import interval_of_draws
+from sojourn.process.draws import RefittedDraws, interval_of_draws
 from sojourn.process.unrolled import UnrolledChain, unroll
+from sojourn.sequences import StateSequences
 
 __all__ = [
     "ForecastTables",
@@ -28,12 +34,77 @@ __all__ = [
     "RunForecast",
     "blind_values",
     "forecast_tables",
+    "path_values",
     "state_values",
 ]
 
 Floats = npt.NDArray[np.float64]
 # A process without tables is followed this many times its longest run for what happens in the end.
 _LONG = 10
+# Numbers in the beliefs of runs that are followed at once.
+_MAX_BELIEFS = 4_000_000
+
+
+class _Inner(NamedTuple):
+    """A process whose inner states are not the observed ones, for following a run.
+
+    A belief is a law of the inner state given the run so far, one row a run.
+    """
+
+    moves: Any  # sparse (n_inner, n_inner)
+    start: Floats
+    owner: npt.NDArray[np.int32]
+    spread: Floats  # expected steps of a run in each inner state
+    success: Floats
+    steps_left: Floats
+
+    @classmethod
+    def of(cls, chain: UnrolledChain, horizon: int, lost: npt.NDArray[np.bool_]) -> Self:
+        """Take what is needed from tables that hold at every step."""
+        from scipy.sparse import csr_array
+
+        n, gone = chain.n_inner, lost[chain.owner]
+        return cls(
+            moves=csr_array(chain.rows[0, :, :n]),
+            start=chain.start[:n],
+            owner=chain.owner,
+            spread=chain.masses(horizon).sum(axis=0),
+            success=np.where(gone, np.nan, chain.values[0]),
+            steps_left=np.where(gone, np.nan, chain.steps_left[0]),
+        )
+
+    def moved(self, belief: Floats | None, n_runs: int) -> Floats:
+        """Carry beliefs to the next step, before its state is seen; None: the first step."""
+        if belief is None:
+            return np.tile(self.start, (n_runs, 1))
+        return np.asarray(belief @ self.moves, dtype=np.float64)
+
+    def seen(self, moved: Floats, state: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Condition beliefs on the observed states; tell which the process holds possible.
+
+        After what it holds impossible, runs in that state stand in as they are spread overall.
+        """
+        here = self.owner[None, :] == state[:, None]
+        belief = np.where(here, moved, 0.0)
+        total = belief.sum(axis=1)
+        possible = total > 0.0
+        if not np.all(possible):
+            anew = np.where(here, self.spread, 0.0)
+            anew = np.where(anew.sum(axis=1, keepdims=True) > 0.0, anew, here)
+            belief = np.where(possible[:, None], belief, anew)
+            total = belief.sum(axis=1)
+        return belief / total[:, None], possible
+
+    def expected(self, belief: Floats) -> Floats:
+        """Return P(success) and the steps left under beliefs, shape (n_runs, 2)."""
+        held = belief > 0.0
+        return np.stack(
+            [
+                np.where(held, belief * figure, 0.0).sum(axis=1)
+                for figure in (self.success, self.steps_left)
+            ],
+            axis=1,
+        )
 
 
 class _Tables(NamedTuple):
@@ -43,6 +114,7 @@ class _Tables(NamedTuple):
     steps_left: Floats
     blind_success: Floats
     blind_left: Floats
+    inner: _Inner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,6 +140,10 @@ class ForecastTables:
         Units behind the draws.
     draws : tuple
         The same figures of each refit.
+    n_lost : int
+        Resampled corpora that could not be fitted.
+    inner : object or None
+        What a run is followed by where the process remembers more than its present state.
     """
 
     process: str
@@ -79,6 +155,8 @@ class ForecastTables:
     horizon: int
     n_units: int
     draws: tuple[Any, ...] = field(repr=False, default=())
+    n_lost: int = 0
+    inner: Any = field(repr=False, default=None)
 
     @property
     def n_states(self) -> int:
@@ -109,8 +187,21 @@ class ForecastTables:
         if state is not None and not 0 <= state < self.n_states:
             raise ValueError(f"state must lie in 0 .. {self.n_states - 1}; got {state}")
         own = _Tables(self.success, self.steps_left, self.blind_success, self.blind_left)
-        success, left = _look_up(own, state, step)
-        drawn = np.array([_look_up(draw, state, step) for draw in self.draws]).reshape(-1, 2)
+        drawn = [_look_up(draw, state, step) for draw in self.draws]
+        return self.estimates(_look_up(own, state, step), drawn, step, ci_prob=ci_prob)
+
+    def estimates(
+        self,
+        figures: tuple[float, float],
+        draws: Sequence[tuple[float, float]],
+        step: int,
+        *,
+        ci_prob: float = 0.95,
+    ) -> tuple[Estimate, Estimate]:
+        """Make estimates of P(success) and the steps left at a step, and of the same by draw."""
+        success, left = figures
+        drawn = np.full((len(self.draws) + self.n_lost, 2), np.nan)
+        drawn[: len(draws)] = np.array(draws, dtype=np.float64).reshape(-1, 2)
         reasons: tuple[str, ...] = ()
         if step > self.horizon:
             reasons = (f"beyond the longest observed run of {self.horizon} steps",)
@@ -167,7 +258,51 @@ def forecast_tables(
         horizon=horizon,
         n_units=n_units,
         draws=tuple(_tables(draw, horizon) for draw in draws),
+        n_lost=draws.n_lost if isinstance(draws, RefittedDraws) else 0,
+        inner=own.inner,
     )
+
+
+def path_values(process: TraceProcess, sequences: StateSequences, steps: Sequence[int]) -> Floats:
+    """P(success | the run's steps up to step t), as `Monitor` forecasts it.
+
+    Parameters
+    ----------
+    process : TraceProcess
+        The process.
+    sequences : StateSequences
+        Runs of its states; how they ended is not looked at.
+    steps : sequence of int
+        The steps t, each at least 1.
+
+    Returns
+    -------
+    ndarray of shape (n_runs, n_steps)
+        NaN where a run has no such step, or the value is not identified.
+    """
+    horizon, lengths = max(steps), sequences.lengths
+    tables = _tables(process, horizon)
+    found = np.full((sequences.n_runs, len(steps)), np.nan)
+    if tables.inner is None:
+        for k, t in enumerate(steps):
+            runs = np.flatnonzero(lengths >= t)
+            state = sequences.states[sequences.offsets[runs] + t - 1]
+            found[runs, k] = tables.success[min(t, tables.success.shape[0]) - 1, state]
+        return found
+    at_once = max(1, _MAX_BELIEFS // tables.inner.owner.size)
+    for first in range(0, sequences.n_runs, at_once):
+        runs, belief = np.arange(first, min(first + at_once, sequences.n_runs)), None
+        for t in range(1, horizon + 1):
+            still = lengths[runs] >= t
+            belief = None if belief is None else belief[still]
+            runs = runs[still]
+            if not runs.size:
+                break
+            state = sequences.states[sequences.offsets[runs] + t - 1]
+            belief, _ = tables.inner.seen(tables.inner.moved(belief, runs.size), state)
+            for place in np.flatnonzero(np.asarray(steps) == t):
+                found[runs, place] = tables.inner.expected(belief)[:, 0]
+    return found
 
 
 def state_values(process: TraceProcess, horizon: int) -> Floats:
@@ -235,6 +370,8 @@ class RunForecast:
 class Monitor:
     """A run that is followed one step at a time.
 
+    Where the process remembers more than its present state, a forecast rests on all steps so far.
+
     Parameters
     ----------
     tables : ForecastTables
@@ -267,6 +404,10 @@ class Monitor:
         self._n_steps = 0
         self._state: int | None = None
         self._known = True
+        inner = [] if tables.inner is None else [tables, *tables.draws]
+        self._inner: list[_Inner] = [table.inner for table in inner]
+        self._beliefs: list[Floats | None] = [None] * len(self._inner)
+        self._possible = True
 
     @property
     def forecast(self) -> RunForecast:
@@ -276,9 +417,10 @@ class Monitor:
             success = Estimate(value=float(self._outcome == "success"))
             left = Estimate(value=0.0)
         else:
-            success, left = self._tables.at(self._state, self._n_steps, ci_prob=self._ci_prob)
+            success, left = self._expected()
         if not self._known and self._outcome is None:
-            success, left = _doubted(success), _doubted(left)
+            reason = "its last step is of a kind that was not seen in the fit"
+            success, left = _doubted(success, reason), _doubted(left, reason)
         return RunForecast(
             step=self._n_steps,
             state=name,
@@ -301,6 +443,14 @@ class Monitor:
         state, self._known = self._state_of(step)
         self._state = self._rare if state is None else state
         self._n_steps += 1
+        for k, inner in enumerate(self._inner):
+            moved = inner.moved(self._beliefs[k], 1)
+            if self._state is None:
+                # The run goes on, in whatever state: if the process knows of none, it starts anew.
+                self._beliefs[k] = moved if moved.sum() > 0.0 else inner.spread[None]
+                continue
+            self._beliefs[k], possible = inner.seen(moved, np.array([self._state]))
+            self._possible = bool(possible[0]) if k == 0 else self._possible
         return self.forecast
 
     def finish(self, outcome: str) -> RunForecast:
@@ -308,19 +458,35 @@ class Monitor:
         self._outcome = str(check_choice(str(outcome), ("success", "failure"), name="outcome"))
         return self.forecast
 
+    def _expected(self) -> tuple[Estimate, Estimate]:
+        """Look the forecast up, or make it of all steps so far where the process remembers them."""
+        if self._state is None or not self._inner:
+            return self._tables.at(self._state, self._n_steps, ci_prob=self._ci_prob)
+        figures = []
+        for inner, belief in zip(self._inner, self._beliefs, strict=True):
+            success, left = inner.expected(np.asarray(belief))[0].tolist()
+            figures.append((success, left))
+        found = self._tables.estimates(
+            figures[0], figures[1:], self._n_steps, ci_prob=self._ci_prob
+        )
+        if self._possible:
+            return found
+        reason = "the process never goes this way: what came before its last step is left out"
+        return _doubted(found[0], reason), _doubted(found[1], reason)
+
     def _as_index(self, step: Any) -> tuple[int | None, bool]:
         known = isinstance(step, (int, np.integer)) and 0 <= step < self._tables.n_states
         return (int(step), True) if known else (None, False)
 
 
-def _doubted(estimate: Estimate) -> Estimate:
+def _doubted(estimate: Estimate, reason: str) -> Estimate:
     if estimate.value is None:
         return estimate
     return Estimate(
         value=estimate.value,
         interval=estimate.interval,
         status=Status.INCONCLUSIVE,
-        reasons=(*estimate.reasons, "its last step is of a kind that was not seen in the fit"),
+        reasons=(*estimate.reasons, reason),
         estimand=estimate.estimand,
     )
 
@@ -346,7 +512,9 @@ def _tables(process: TraceProcess, horizon: int) -> _Tables:
     if np.any(lost):
         success = np.where(lost, np.nan, success)
         left = np.where(lost, np.nan, left)
-    return _Tables(success, left, *_blind_of_chain(chain, horizon, lost[chain.owner]))
+    remembers = not chain.is_observed and chain.n_layers == 1
+    inner = _Inner.of(chain, horizon, lost) if remembers else None
+    return _Tables(success, left, *_blind_of_chain(chain, horizon, lost[chain.owner]), inner)
 
 
 def _blind_of_chain(

@@ -2,9 +2,10 @@
 
 A process may reproduce every curve and yet its states may say nothing about a run that the number
 of steps did not say already. So each fold of units is forecast by a process fitted to the others,
-at a few fixed steps among runs that have such a step, and scored against P(success | the run has
-a step t), estimated on the same other folds. The gain in log score is paired within units; "no
-skill" is claimed only when it is surely negligible.
+at a few fixed steps among runs that have such a step, from all its steps so far where the process
+remembers them, and scored against P(success | the run has a step t), estimated on the same other
+folds. The gain in log score is paired within units; "no skill" is claimed only when it is surely
+negligible.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int, generator
 from sojourn.estimates import Estimate, Interval, Status, Verdict
 from sojourn.process.base import TraceProcess
-from sojourn.process.forecast import state_values
+from sojourn.process.forecast import path_values
 from sojourn.sequences import CENSORED, SUCCESS, StateSequences
 from sojourn.stats.intervals import clopper_pearson, t_quantile
 
@@ -249,14 +250,15 @@ def _cross_fit(
     for k in np.unique(fold):
         held = fold[unit] == k
         train = sequences.select(np.flatnonzero(~held))
-        values = state_values(fit_function(train), max(steps))
+        there = np.flatnonzero(held)
+        values = np.full((sequences.n_runs, len(steps)), np.nan)
+        values[there] = path_values(fit_function(train), sequences.select(there), steps)
         weight = 1.0 / (train.n_runs + 1)
-        for t in steps:
+        for place, t in enumerate(steps):
             known = ~held & ended & (lengths >= t)
             blind = (np.count_nonzero(success & known) + 0.5) / (np.count_nonzero(known) + 1.0)
             runs = np.flatnonzero(held & ended & (lengths >= t))
-            state = sequences.states[sequences.offsets[runs] + t - 1]
-            value = values[min(t, values.shape[0]) - 1, state]
+            value = values[runs, place]
             n_blind += int(np.isnan(value).sum())
             value = np.where(np.isnan(value), blind, value)
             mixed = (1.0 - weight) * value + weight * blind

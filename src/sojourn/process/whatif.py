@@ -15,7 +15,7 @@ successes therefore gain, per share, exactly the share of runs that fail there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from sojourn._validation import check_fraction, check_positive_int
 from sojourn.estimates import Estimate, Status
 from sojourn.process.base import TraceProcess
 from sojourn.process.changes import CHANGE_TYPES, Cap, Change, apply_changes
-from sojourn.process.draws import interval_of_draws
+from sojourn.process.draws import interval_of_draws, lost_too
 from sojourn.process.perturbation import PerturbationBound, perturbation_bound
 from sojourn.process.unrolled import UnrolledChain, unroll
 
@@ -236,7 +236,12 @@ def what_if(
     pairs = [(chain, apply_changes(chain, changes)) for chain in map(unroll, draws)]
     last = max(cap, horizon)
     curves = before.success_within(last), after.success_within(last)
-    drawn = [(a.success_within(horizon)[-1], b.success_within(cap)[-1]) for a, b in pairs]
+
+    def both(figure: Callable[[UnrolledChain, UnrolledChain], tuple[float, float]]) -> Floats:
+        """Return a figure before and after, of each draw."""
+        drawn = np.array([figure(a, b) for a, b in pairs], dtype=np.float64).reshape(-1, 2)
+        return lost_too(drawn, draws)
+
     beyond = () if cap <= horizon else (f"beyond the longest observed run of {horizon} steps",)
     lost = _not_identified(process)
     open_ = "its states lead to no observed end" if lost else None
@@ -247,7 +252,7 @@ def what_if(
         changes=tuple(str(change) for change in changes),
         success_within=effect(
             (float(curves[0][horizon]), float(curves[1][cap])),
-            drawn,
+            both(lambda a, b: (a.success_within(horizon)[-1], b.success_within(cap)[-1])),
             beyond,
             None,
             proportion=True,
@@ -255,7 +260,7 @@ def what_if(
         ),
         success_ever=effect(
             (before.success_ever, after.success_ever),
-            [(a.success_ever, b.success_ever) for a, b in pairs],
+            both(lambda a, b: (a.success_ever, b.success_ever)),
             ever,
             open_,
             proportion=True,
@@ -263,7 +268,7 @@ def what_if(
         ),
         mean_steps=effect(
             (before.mean_steps, after.mean_steps),
-            [(a.mean_steps, b.mean_steps) for a, b in pairs],
+            both(lambda a, b: (a.mean_steps, b.mean_steps)),
             ever,
             open_,
             proportion=False,
@@ -345,7 +350,7 @@ def most_valuable_fixes(
     """
     own = _fix_table(_by_state(process), horizon)
     drawn = np.array([_fix_table(unroll(draw), horizon) for draw in draws])
-    drawn = drawn.reshape(-1, *own.shape)
+    drawn = lost_too(drawn.reshape(-1, *own.shape), draws)
     lost = _not_identified(process)
     ever = (f"it extrapolates beyond the longest observed run of {horizon} steps",)
 
@@ -422,7 +427,7 @@ def _not_identified(process: Any) -> bool:
 
 def _effect(
     values: tuple[float, float],
-    draws: Any,
+    drawn: Floats,
     reasons: tuple[str, ...],
     missing: str | None,
     *,
@@ -434,7 +439,6 @@ def _effect(
     if missing is not None:
         none = Estimate(value=None, status=Status.WITHHELD, reasons=(missing,))
         return Effect(difference=none, before=none, after=none)
-    drawn = np.array(draws, dtype=np.float64).reshape(-1, 2)
     made = [
         interval_of_draws(
             value,
