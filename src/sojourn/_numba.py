@@ -23,4 +23,12 @@ if TYPE_CHECKING:
 else:
     from numba import njit
 
-    kernel = njit(cache=True, nogil=True, error_model="numpy")
+    _OPTIONS = {"nogil": True, "error_model": "numpy"}
+
+    def kernel(function):
+        """Compile a kernel when it is first called, and keep it on disk where that is possible."""
+        try:
+            return njit(cache=True, **_OPTIONS)(function)
+        except RuntimeError:
+            # Neither the package's folder nor a home can be written to: compile in each process.
+            return njit(**_OPTIONS)(function)

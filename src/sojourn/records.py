@@ -167,7 +167,7 @@ class Trace:
     source_uri: str = ""
 
     def __post_init__(self) -> None:
-        if not self.task_id:
+        if not self.task_id.strip():
             raise ValueError("task_id is empty")
         if self.limit_kind is not None and self.end is not End.LIMIT:
             raise ValueError(f"limit_kind is {self.limit_kind} but end is {self.end}")

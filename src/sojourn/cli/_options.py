@@ -144,6 +144,8 @@ def check_output(output: Path, kind: str = "traces") -> None:
     """
     if not output.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
+    if output.is_dir():
+        raise typer.BadParameter(f"{output} is a folder", param_hint="--output")
     if output.suffix not in _SUFFIXES[kind]:
         raise typer.BadParameter(
             f"{output.name} must end in {' or '.join(_SUFFIXES[kind])}", param_hint="--output"

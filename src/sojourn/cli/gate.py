@@ -221,24 +221,24 @@ def _write(
     inconclusive: str,
     quiet: bool,
 ) -> None:
-    from sojourn._files import write_text
+    from sojourn._files import append_text, write_text
     from sojourn.assess import gate_text
     from sojourn.report import json_text, write_json
 
-    if json == "-":
-        typer.echo(json_text(gate), nl=False)
-    else:
-        if json is not None:
-            write_json(gate, json)
-        typer.echo(str(gate))
+    # Files first: whoever reads standard output may close it early.
+    if json is not None and json != "-":
+        write_json(gate, json)
     if junit is not None:
         write_text(junit, gate_text.junit(gate, inconclusive=inconclusive))
     if markdown is not None:
         write_text(markdown, gate_text.markdown(gate))
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(gate_text.markdown(gate))
+        append_text(summary, gate_text.markdown(gate))
+    if json == "-":
+        typer.echo(json_text(gate), nl=False)
+    else:
+        typer.echo(str(gate))
     if os.environ.get("GITHUB_ACTIONS") == "true" and not quiet:
         for line in gate_text.workflow_commands(gate):
             typer.echo(line, err=True)
