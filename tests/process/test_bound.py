@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from oracles.corpora import sequences_of
 from oracles.tau_bench import read_tau_bench
 from sojourn.estimates import Verdict
+from sojourn.process import bound
 from sojourn.process.bound import (
     bound_from_replicates,
     fit_curves,
@@ -20,6 +22,7 @@ from sojourn.process.bound import (
     resampled_weights,
     unit_tables,
 )
+from sojourn.process.unit_curves import CurveReplicates
 from sojourn.sequences import StateSequences
 
 
@@ -130,10 +133,30 @@ def test_band_holds_the_whole_curve_in_its_share_of_replicates(rng: np.random.Ge
     sequences = random_corpus(rng, 200)
     result = misspecification_bound(sequences, n_resamples=400, ci_prob=0.9, rng=3)
     tables = unit_tables(sequences)
-    again = fit_curves(tables, resampled_weights(100, 400, np.random.default_rng(3))).fitted[:, 0]
+    again = fit_curves(tables, resampled_weights(100, 400, np.random.default_rng(3)))
     pair = result.success_curve
-    inside = (again >= pair.low - 1e-9) & (again <= pair.high + 1e-9)
+    reach = 1.6448536 * np.maximum(again.observed[:, 0].std(axis=0, ddof=1), 1 / 200)
+    alone = bound._with_band(
+        CurveReplicates(pair.fitted, pair.fitted),  # as if observed and fitted were one
+        CurveReplicates(again.fitted[:, 0], np.repeat(pair.fitted[None], 400, axis=0)),
+        200,
+        0.9,
+    )
+    inside = (again.fitted[:, 0] >= alone.low - 1e-9) & (again.fitted[:, 0] <= alone.high + 1e-9)
     assert inside.all(axis=1).mean() == pytest.approx(0.9, abs=0.01)
+    assert_allclose(pair.low[1:], np.clip(np.minimum(alone.low, pair.observed - reach), 0, 1)[1:])
+    assert_allclose(pair.high[1:], np.clip(np.maximum(alone.high, pair.observed + reach), 0, 1)[1:])
+
+
+def test_band_is_never_narrower_than_one_run_allows() -> None:
+    fitted = np.array([0.0, 1e-4, 0.4])
+    noise = np.random.default_rng(1).normal(0.0, 1.0, (400, 1))
+    again = fitted + noise * np.array([0.0, 1e-5, 0.02])
+    whole = CurveReplicates(fitted, fitted)
+    pair = bound._with_band(whole, CurveReplicates(again, again), 100, 0.95)
+    assert pair.high[1] > 1.6 / 100  # the bootstrap alone would say 1e-4 -+ 2e-5
+    assert pair.high[2] == pytest.approx(0.4 + 1.96 * 0.02, abs=0.005)
+    assert pair.high[0] == 0.0
 
 
 EDGES = {

@@ -126,7 +126,14 @@ def _rows(**values: tuple[float, float, int]) -> dict[str, choice._Compared]:
 
 def test_a_candidate_is_near_when_one_standard_error_reaches_the_best() -> None:
     rows = _rows(near=(-0.1, 0.11, 3), far=(-0.1, 0.09, 1), best=(0.0, 0.0, 9))
-    assert [name for name, row in rows.items() if choice._within_one_se(row)] == ["near", "best"]
+    assert [name for name, row in rows.items() if choice._is_near(row)] == ["near", "best"]
+
+
+def test_the_homogeneous_chain_is_near_within_one_and_a_half() -> None:
+    inside = _rows(homogeneous=(-0.149, 0.1, 3), other=(-0.149, 0.1, 3))
+    assert [name for name, row in inside.items() if choice._is_near(row)] == ["homogeneous"]
+    outside = _rows(homogeneous=(-0.151, 0.1, 3))
+    assert not choice._is_near(outside["homogeneous"])
 
 
 def test_the_homogeneous_chain_is_simpler_than_any_with_fewer_parameters() -> None:

@@ -11,7 +11,9 @@ noise of the success rate, cancels:
 
 U exceeds the true sup error with 95 % confidence (an intersection-union test), L falls short of
 it. Both curves count, success and failure. U is misspecification only; the sampling error of the
-curve is the simultaneous band beside it.
+curve is the simultaneous band beside it. That band never leaves out what the observed curve allows:
+it holds the Aalen-Johansen estimate -+ 1.645 standard errors as well, and no standard error counts
+as less than one run, since where next to nothing has been seen a bootstrap sees no variation.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ class CurvePair:
     Attributes
     ----------
     fitted, low, high : ndarray of shape (n_steps + 1,)
-        The fitted curve and its simultaneous band by unit bootstrap.
+        The fitted curve and its simultaneous band by unit bootstrap, widened where the observed
+        curve's pointwise 90 % interval reaches further.
     observed : ndarray of shape (n_steps + 1,)
         The Aalen-Johansen estimate.
     ci_prob : float
@@ -293,7 +296,12 @@ def bound_of_curves(
     deltas = again.fitted - again.observed
     bounds = [bound_from_replicates(delta[k], deltas[:, k], margin=margin) for k in (0, 1)]
     pairs = [
-        _with_band(whole.fitted[0, k], again.fitted[:, k], whole.observed[0, k], ci_prob)
+        _with_band(
+            CurveReplicates(whole.fitted[0, k], whole.observed[0, k]),
+            CurveReplicates(again.fitted[:, k], again.observed[:, k]),
+            tables.n_runs,
+            ci_prob,
+        )
         for k in (0, 1)
     ]
     judged = _judge(bounds, tables.n_units, margin, richer)
@@ -344,19 +352,33 @@ def without_bounds(tables: UnitTables, margin: float, reason: str) -> Misspecifi
     )
 
 
-def _with_band(fitted: Floats, replicates: Floats, observed: Floats, ci_prob: float) -> CurvePair:
+def _with_band(
+    whole: CurveReplicates, again: CurveReplicates, n_runs: int, ci_prob: float
+) -> CurvePair:
     """Widen the pointwise standard errors until the band holds whole curves (sup-t)."""
-    se = replicates.std(axis=0, ddof=1)
-    moves = se > 1e-12
-    excess = np.abs(replicates - fitted)[:, moves] / se[moves]
+    fitted, observed = whole
+    se = _at_least_one_run(again.fitted, n_runs)
+    moves = se > 0.0
+    excess = np.abs(again.fitted - fitted)[:, moves] / se[moves]
     critical = float(np.quantile(excess.max(axis=1), ci_prob)) if moves.any() else 0.0
+    reach = _ONE_SIDED * _at_least_one_run(again.observed, n_runs)
+    low = np.minimum(fitted - critical * se, observed - reach)
+    high = np.maximum(fitted + critical * se, observed + reach)
     return CurvePair(
         fitted=frozen_array(fitted, np.float64, name="fitted"),
-        low=frozen_array(np.clip(fitted - critical * se, 0, 1), np.float64, name="low"),
-        high=frozen_array(np.clip(fitted + critical * se, 0, 1), np.float64, name="high"),
+        low=frozen_array(np.clip(low, 0, 1), np.float64, name="low"),
+        high=frozen_array(np.clip(high, 0, 1), np.float64, name="high"),
         observed=frozen_array(observed, np.float64, name="observed"),
         ci_prob=ci_prob,
     )
+
+
+def _at_least_one_run(replicates: Floats, n_runs: int) -> Floats:
+    """Return the standard errors; that of step 0, where nothing can happen by chance, as it is."""
+    se: Floats = replicates.std(axis=0, ddof=1)
+    se[se <= 1e-12] = 0.0
+    se[1:] = np.maximum(se[1:], 1.0 / n_runs)
+    return se
 
 
 class _Judged(NamedTuple):
