@@ -13,8 +13,8 @@ PACKAGE = Path(sojourn.__file__).parent
 
 # From the bottom up; a module may import from lower rows and from inside its own part only.
 LEVELS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "_numba", "_threads", "data"}),
-    frozenset({"_validation", "_files"}),
+    frozenset({"errors", "_limits", "_numba", "_threads", "data"}),
+    frozenset({"_validation", "_files", "_redaction"}),
     frozenset({"records", "stats", "plots", "tables"}),
     frozenset({"sequences", "task_sequences", "estimates"}),
     frozenset({"corpus"}),

@@ -266,7 +266,7 @@ class TestFolders:
     def test_too_many_files_are_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(base, "_MAX_FILES", 2)
+        monkeypatch.setattr(base, "FOLDER_FILES", 2)
         for name in "xyz":
             (tmp_path / name).write_text("as")
         with pytest.raises(ReaderError, match="more than 2 files"):

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sojourn._limits import HEAD_BYTES, JSON_DEPTH
 from sojourn.errors import EmptySourceError, ReaderError
 from sojourn.readers._json import (
-    HEAD_BYTES,
-    MAX_DEPTH,
     BadRecordError,
     Head,
     array_items,
@@ -175,7 +174,7 @@ def test_what_is_no_record_says_why_without_quoting_it(text: bytes, message: str
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH])
+@pytest.mark.parametrize("depth", [JSON_DEPTH - 1, JSON_DEPTH])
 def test_moderate_depth_is_read_by_both_paths(depth: int) -> None:
     nested = b"[" * depth + b"]" * depth
     assert decode(b'{"a":' + nested[1:-1] + b"}", Form).a is not None
@@ -311,7 +310,7 @@ def test_a_bad_line_costs_itself_only(tmp_path: Path) -> None:
 
 
 def test_a_line_without_an_end_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.readers._json.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("sojourn.readers._json.LINE_BYTES", 100)
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"{}\n" + b"x" * 1000)
     with pytest.raises(ReaderError, match="line 2 is longer than 100"):

@@ -260,7 +260,7 @@ def forty_runs() -> Iterator[dict[str, Any]]:
 
 
 def test_a_long_file_is_told_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_span_log, "MAX_SPANS", 10)
+    monkeypatch.setattr(_span_log, "OPEN_SPANS", 10)
     records = read(tmp_path, [*forty_runs(), *rows("x00", ("late", "r", "chat"))])
     assert [t.task_id for t in runs(records)] == [f"x{run:02}" for run in range(40)]
     assert [t.n_steps for t in runs(records)] == [1] * 40
@@ -270,7 +270,7 @@ def test_a_long_file_is_told_as_it_comes(tmp_path: Path, monkeypatch: pytest.Mon
 def test_traces_without_a_root_cannot_fill_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_span_log, "MAX_SPANS", 10)
+    monkeypatch.setattr(_span_log, "OPEN_SPANS", 10)
     items = [row for run in range(40) for row in rows(f"x{run:02}", ("m", "gone", "chat"))]
     assert len(runs(read(tmp_path, items))) == 40
     log = _span_log.SpanLog(tmp_path, "otel", ReadOptions())

@@ -179,7 +179,8 @@ def test_ids_are_the_digits_that_stand_there(tmp_path: Path) -> None:
         b'{"task_id": 1%s, "outcome": 0}' % (b"0" * 6000),
     )
     ids = [trace.task_id for trace in traces_of(path)]
-    assert ids == [str(big), str(big + 1), "007", "7", "1" + "0" * 6000]
+    assert ids[:4] == [str(big), str(big + 1), "007", "7"]
+    assert ids[4].startswith("1" + "0" * 400)  # an endless one keeps its beginning and a hash
 
 
 def test_numbers_that_are_none_are_no_scores(tmp_path: Path) -> None:

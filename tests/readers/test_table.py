@@ -381,7 +381,7 @@ def test_a_quote_that_never_ends_is_told(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_the_block_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.readers.table._BLOCK_BYTES", 4096)
+    monkeypatch.setattr("sojourn.readers.table.CSV_BLOCK_BYTES", 4096)
     text = "id,passed,note\n" + "a,1,x\n" * 2000
     assert len(read_traces(write(tmp_path, text))) == 2000
     corpus = read_traces(write(tmp_path, text + f"b,1,{'x' * 20_000}\n" + "c,1,x\n" * 10))
@@ -420,7 +420,7 @@ def test_steps_in_any_order(tmp_path: Path, rng: np.random.Generator, monkeypatc
     text, paths = shuffled_steps(rng)
     path = write(tmp_path, text)
     for block in (1 << 24, 300):
-        monkeypatch.setattr("sojourn.readers.table._BLOCK_BYTES", block)
+        monkeypatch.setattr("sojourn.readers.table.CSV_BLOCK_BYTES", block)
         traces = traces_of(path)
         assert {(t.task_id, t.task_repeat): [s.name for s in t.steps] for t in traces} == paths
         assert all(
@@ -554,7 +554,7 @@ def test_a_mapped_column_is_no_synonym_as_well(tmp_path: Path) -> None:
 def test_lines_inside_quotes_may_lie_across_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sojourn.readers.table._BLOCK_BYTES", 200)
+    monkeypatch.setattr("sojourn.readers.table.CSV_BLOCK_BYTES", 200)
     text = "id,note,passed\n" + "".join(f't{i},"a\nb\n{"c" * (i % 50)}\n",1\n' for i in range(300))
     corpus = read_traces(write(tmp_path, text))
     assert list(corpus.tasks.task_id) == [f"t{i}" for i in range(300)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sojourn._limits import STATES
 from sojourn.states.embedding import NgramEmbedder
 from sojourn.states.features import FEATURE_FIELDS
 from sojourn.states.history import HISTORY_FEATURES
@@ -17,7 +18,6 @@ from sojourn.states.rule import ClusterRule, Description
 __all__ = ["state_model_from_dict", "state_model_to_dict"]
 
 _MODES = ("names", "table", "clusters")
-_MAX_STATES = 10_000
 
 
 def state_model_to_dict(model: StateModel) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def state_model_from_dict(given: Mapping[str, Any]) -> StateModel:
         If something is missing, or does not fit the rest.
     """
     names = _strings(given["names"], "names")
-    if not 1 <= len(names) <= _MAX_STATES or len(set(names)) != len(names):
+    if not 1 <= len(names) <= STATES or len(set(names)) != len(names):
         raise ValueError("names must be different names of states")
     mode = given["mode"]
     if mode not in _MODES:

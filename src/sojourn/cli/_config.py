@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sojourn._limits import SETTINGS_BYTES
 from sojourn.errors import ConfigError
 
 __all__ = ["read_config"]
 
 _FILES = (("sojourn.toml", ()), ("pyproject.toml", ("tool", "sojourn")))
-_MAX_BYTES = 1 << 20
 
 
 def read_config(command: Any, folder: Path) -> dict[str, dict[str, Any]]:
@@ -46,7 +46,7 @@ def read_config(command: Any, folder: Path) -> dict[str, dict[str, Any]]:
 
 def _parse(path: Path) -> Mapping[str, Any]:
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        if path.stat().st_size > SETTINGS_BYTES:
             raise ConfigError(f"{path.name}: larger than a file of settings can be")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -15,8 +15,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._redaction import screened
 from sojourn.corpus._copies import find_copies
-from sojourn.corpus.columns import Categorical, Interner, StepTypes, combinations, step_key
+from sojourn.corpus.columns import (
+    Categorical,
+    Interner,
+    ScreenedInterner,
+    StepTypes,
+    combinations,
+    count_skipped,
+    label_interner,
+    note_altered,
+    step_key,
+)
 from sojourn.corpus.traces import (
     ENDS,
     INT_COLUMNS,
@@ -36,6 +47,7 @@ _LIMIT_CODE = {value: code for code, value in enumerate(LIMIT_KINDS)}
 _OPTIONAL_INTS = ("task_repeat", "position", "step_limit", "n_steps")
 _NUMBERS = tuple(name for name in INT_COLUMNS if name != "task")
 _CHUNK = 1 << 16
+_StepKey = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,10 +105,10 @@ class CorpusBuilder:
     """
 
     def __init__(self) -> None:
-        self._labels: dict[str, Interner[str]] = {name: Interner() for name in LABEL_COLUMNS}
-        self._task_sets: Interner[str] = Interner()
-        self._tasks: Interner[tuple[int, str]] = Interner()
-        self._types: Interner[tuple[str, int, int, int, int]] = Interner()
+        self._labels = {name: label_interner(name) for name in LABEL_COLUMNS}
+        self._task_sets = label_interner("task_set")
+        self._tasks: ScreenedInterner[tuple[int, str]] = ScreenedInterner(_screened_task)
+        self._types: ScreenedInterner[_StepKey] = ScreenedInterner(_screened_step)
         self._chunks: list[dict[str, npt.NDArray[Any]]] = []
         self._pending = _Pending()
         self._skipped: dict[tuple[str, str, str], int] = {}
@@ -112,8 +124,7 @@ class CorpusBuilder:
 
     def skip(self, item: Skipped) -> None:
         """Count something that was left out; equal reasons at one source are added up."""
-        key = (item.source, item.reason, item.what)
-        self._skipped[key] = self._skipped.get(key, 0) + item.count
+        count_skipped(self._skipped, item)
 
     def add(self, trace: Trace) -> None:
         """Add one run."""
@@ -222,6 +233,15 @@ class CorpusBuilder:
         copied = self._copied(corpus, origin)
         if copied.any():
             corpus = corpus.select(~copied)
+        first = self._sources[0] if self._sources else ""
+        interners: tuple[ScreenedInterner[Any], ...] = (
+            *self._labels.values(),
+            self._task_sets,
+            self._tasks,
+            self._types,
+        )
+        for item in note_altered(interners, first):
+            self.skip(item)
         skipped = tuple(
             Skipped(source=source, reason=reason, what=what, count=count)
             for (source, reason, what), count in self._skipped.items()
@@ -327,6 +347,14 @@ def _check_batch(batch: TraceBatch) -> None:
         raise ValueError("a run of a batch has no task_id")
     if batch.offsets is not None and batch.offsets.size != batch.n_runs + 1:
         raise ValueError(f"{batch.offsets.size} offsets in a batch of {batch.n_runs} runs")
+
+
+def _screened_task(key: tuple[int, str]) -> tuple[int, str]:
+    return key[0], screened(key[1], is_id=True)
+
+
+def _screened_step(key: _StepKey) -> _StepKey:
+    return screened(key[0]), *key[1:]
 
 
 def _recode(column: Categorical, interner: Interner[str]) -> npt.NDArray[np.int32]:

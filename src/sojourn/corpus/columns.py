@@ -7,15 +7,17 @@ and one code a step, so that 10^8 steps take 400 MB and features are computed pe
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._limits import REASON_LETTERS, SKIP_REASONS
+from sojourn._redaction import redacted, screened, writable
 from sojourn._validation import frozen_array
-from sojourn.records import Actor, Step, StepKind
+from sojourn.records import Actor, Skipped, Step, StepKind
 
 __all__ = ["ACTORS", "STEP_KINDS", "Categorical", "Interner", "StepTypes", "combinations"]
 
@@ -46,6 +48,64 @@ class Interner(Generic[T]):
     def values(self) -> tuple[T, ...]:
         """The values in the order of their numbers."""
         return tuple(self._codes)
+
+
+class ScreenedInterner(Interner[T]):
+    """Numbers labels of a log, each made fit to keep when it is first seen.
+
+    Parameters
+    ----------
+    screen : callable
+        Returns the value that is kept for a value; see `sojourn._redaction.screened`.
+    """
+
+    def __init__(self, screen: Callable[[T], T]) -> None:
+        super().__init__()
+        self._screen = screen
+        self.n_altered = 0
+
+    def code(self, value: T) -> int:
+        """Return the number of `value` as it is kept, a new one if it is new."""
+        code = self._codes.get(value)
+        if code is None:
+            kept = self._screen(value)
+            self.n_altered += kept != value
+            code = self._codes.setdefault(kept, len(self._codes))
+        return code
+
+
+# Labels that are random by design, and those that are paths of the user's own files.
+_IDS = frozenset({"task_id", "session_id", "job_id", "cluster", "item"})
+_PLACES = frozenset({"source_type", "source_uri"})
+
+
+def label_interner(name: str) -> ScreenedInterner[str]:
+    """Return an interner for the labels of one column, such as ``agent``."""
+    if name in _PLACES:
+        return ScreenedInterner(writable)
+    return ScreenedInterner(lambda label: screened(label, is_id=name in _IDS))
+
+
+def note_altered(interners: Iterable[ScreenedInterner[Any]], source: str) -> Iterator[Skipped]:
+    """Yield what is to be told of labels that were altered before they were kept."""
+    count = sum(interner.n_altered for interner in interners)
+    if count:
+        yield Skipped(source=source, reason=ALTERED, count=count, what="key")
+
+
+def count_skipped(counts: dict[tuple[str, str, str], int], item: Skipped) -> None:
+    """Add to the counts of what was skipped, by (source, reason, what).
+
+    A secret in the reason is hidden. Past `SKIP_REASONS` different ones, what differs in its place
+    or its reason alone is added up.
+    """
+    key = (writable(item.source), redacted(item.reason[:REASON_LETTERS]), item.what)
+    if key not in counts and len(counts) >= SKIP_REASONS:
+        key = ("", f"more of other reasons or places than {SKIP_REASONS:,}", item.what)
+    counts[key] = counts.get(key, 0) + item.count
+
+
+ALTERED = "labels that held what looks like a secret, or were far too long, were altered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

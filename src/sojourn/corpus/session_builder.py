@@ -16,7 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn._validation import check_choice
-from sojourn.corpus.columns import Categorical, Interner, combinations
+from sojourn.corpus.columns import (
+    Categorical,
+    combinations,
+    count_skipped,
+    label_interner,
+    note_altered,
+)
 from sojourn.corpus.sessions import (
     LABEL_COLUMNS,
     NO_DOMAIN,
@@ -81,7 +87,7 @@ class SessionLogBuilder:
     """
 
     def __init__(self) -> None:
-        self._labels: dict[str, Interner[str]] = {name: Interner() for name in _LABELS}
+        self._labels = {name: label_interner(name) for name in _LABELS}
         self._chunks: list[Columns] = []
         self._pending: list[tuple[Any, ...]] = []
         self._skipped: dict[tuple[str, str, str], int] = {}
@@ -92,8 +98,7 @@ class SessionLogBuilder:
 
     def skip(self, item: Skipped) -> None:
         """Count something that was left out; equal reasons at one source are added up."""
-        key = (item.source, item.reason, item.what)
-        self._skipped[key] = self._skipped.get(key, 0) + item.count
+        count_skipped(self._skipped, item)
 
     def add(self, result: TaskResult) -> None:
         """Add one task."""
@@ -160,6 +165,9 @@ class SessionLogBuilder:
         repeated = _repeated(columns)
         for reason, mask in ((_TWICE, repeated.is_equal), (_CONTRADICTED, repeated.is_other)):
             self._count(reason, columns["source_uri"][mask])
+        first = "".join(self._labels["source_uri"].values[:1])
+        for item in note_altered(self._labels.values(), first):
+            self.skip(item)
         kept = ~(repeated.is_equal | repeated.is_other)
         kept_columns: dict[str, Any] = {name: columns[name][kept] for name in NUMBER_COLUMNS}
         for name in LABEL_COLUMNS:

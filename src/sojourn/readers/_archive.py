@@ -18,6 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, BinaryIO, NamedTuple, Self, cast
 
+from sojourn._limits import (
+    ARCHIVE_BYTES,
+    ARCHIVE_DIRECTORY_BYTES,
+    ARCHIVE_FREE_BYTES,
+    ARCHIVE_MEMBER_BYTES,
+    ARCHIVE_MEMBERS,
+    ARCHIVE_RATIO,
+    ARCHIVE_WINDOW_BYTES,
+)
 from sojourn.errors import ReaderError
 
 __all__ = ["Archive", "ArchiveLimits", "BudgetError", "Member", "MemberError", "is_zip"]
@@ -55,13 +64,13 @@ class ArchiveLimits(NamedTuple):
         Bytes of history that a Zstandard frame may ask for.
     """
 
-    member: int = 1 << 30
-    total: int = 1 << 38
-    n_members: int = 1_000_000
-    directory: int = 1 << 28
-    ratio: int = 200
-    free: int = 1 << 24
-    window: int = 1 << 27
+    member: int = ARCHIVE_MEMBER_BYTES
+    total: int = ARCHIVE_BYTES
+    n_members: int = ARCHIVE_MEMBERS
+    directory: int = ARCHIVE_DIRECTORY_BYTES
+    ratio: int = ARCHIVE_RATIO
+    free: int = ARCHIVE_FREE_BYTES
+    window: int = ARCHIVE_WINDOW_BYTES
 
 
 class MemberError(ValueError):

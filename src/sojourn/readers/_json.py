@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from sojourn._limits import HEAD_BYTES, JSON_DEPTH, JSON_INTEGER_DIGITS, LINE_BYTES
 from sojourn.errors import EmptySourceError, ReaderError
 from sojourn.records import Skipped
 
 __all__ = [
     "HEAD_BYTES",
-    "MAX_DEPTH",
     "BadRecordError",
     "Buffer",
     "Head",
@@ -40,9 +40,6 @@ __all__ = [
     "sniff",
 ]
 
-MAX_DEPTH = 200
-HEAD_BYTES = 1 << 16
-MAX_LINE_BYTES = 1 << 30
 _BOM = b"\xef\xbb\xbf"
 # Possessive, and a string may run into the end of the data: each byte is looked at once, so that
 # no text of quotes and backslashes makes the scan quadratic.
@@ -140,14 +137,14 @@ def decode(raw: Buffer, form: type[T]) -> T:
     Raises
     ------
     BadRecordError
-        If it is no JSON, nests deeper than `MAX_DEPTH`, or a field has an unexpected type.
+        If it is no JSON, nests deeper than `JSON_DEPTH`, or a field has an unexpected type.
     """
     try:
         return msgspec.json.decode(raw, type=form, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return _decode_patiently(bytes(raw), form)
     except RecursionError:
-        raise BadRecordError(f"nests deeper than {MAX_DEPTH} levels") from None
+        raise BadRecordError(f"nests deeper than {JSON_DEPTH} levels") from None
 
 
 def _decode_patiently(raw: bytes, form: type[T]) -> T:
@@ -161,7 +158,7 @@ def _decode_patiently(raw: bytes, form: type[T]) -> T:
         place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
         raise BadRecordError(f"not valid JSON{place}") from None
     except RecursionError:
-        raise BadRecordError(f"nests deeper than {MAX_DEPTH} levels") from None
+        raise BadRecordError(f"nests deeper than {JSON_DEPTH} levels") from None
     # Written out and read again, since a form may ask for a field undecoded.
     harmless = msgspec.json.encode(_without_surrogates(document))
     try:
@@ -202,7 +199,7 @@ def _no_number(_: str) -> None:
 
 
 def _bounded_int(digits: str) -> int | float | None:
-    if len(digits) <= 18:
+    if len(digits) <= JSON_INTEGER_DIGITS:
         return int(digits)
     return _finite(digits)
 
@@ -218,8 +215,8 @@ def _check_depth(raw: bytes) -> None:
         mark = token.group()[:1]
         if mark in b"[{":
             depth += 1
-            if depth > MAX_DEPTH:
-                raise BadRecordError(f"nests deeper than {MAX_DEPTH} levels")
+            if depth > JSON_DEPTH:
+                raise BadRecordError(f"nests deeper than {JSON_DEPTH} levels")
         elif mark in b"]}":
             depth -= 1
 
@@ -371,10 +368,10 @@ def json_lines(path: Path) -> Iterator[Line]:
     """
     with path.open("rb") as file:
         number = 0
-        while text := file.readline(MAX_LINE_BYTES):
+        while text := file.readline(LINE_BYTES):
             number += 1
-            if len(text) == MAX_LINE_BYTES:
-                raise ReaderError(f"{path.name}: line {number} is longer than {MAX_LINE_BYTES} B")
+            if len(text) == LINE_BYTES:
+                raise ReaderError(f"{path.name}: line {number} is longer than {LINE_BYTES} B")
             if number == 1:
                 text = text.removeprefix(_BOM)
             if text.strip():

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sojourn._limits import JSON_INTEGER_DIGITS, JSON_KEY_SETS
 from sojourn.errors import ReaderError
 from sojourn.readers._json import (
     BadRecordError,
@@ -30,9 +31,7 @@ from sojourn.records import Skipped
 __all__ = ["FIELDS", "Plan", "Plans", "json_rows", "repaired", "token_text"]
 
 _BROKEN_BYTES = "bytes that are not UTF-8 were replaced"
-_MAX_DIGITS = 18
 _MAX_KEYS = 50
-_MAX_PLANS = 4096
 
 FIELDS = (*RUN_FIELDS, *STEP_FIELDS)
 
@@ -108,7 +107,7 @@ def repaired(text: bytes, complaints: Complaints) -> bytes:
             decoded,
             strict=False,
             parse_constant=lambda _: None,
-            parse_int=lambda digits: int(digits) if len(digits) <= _MAX_DIGITS else digits,
+            parse_int=lambda digits: int(digits) if len(digits) <= JSON_INTEGER_DIGITS else digits,
             parse_float=_finite,
         )
     except ValueError:
@@ -193,7 +192,7 @@ class Plans:
         """Return the plan for objects with these keys."""
         plan = self._plans.get(names)
         if plan is None:
-            if len(self._plans) >= _MAX_PLANS:
+            if len(self._plans) >= JSON_KEY_SETS:
                 self._count_unused()
             plan = self._plans[names] = self._new(names)
         plan.times += 1
@@ -207,7 +206,7 @@ class Plans:
             return Plan(names, {}, str(error))
         for name in self._mapping.keys() - present.keys() - set(self._optional):
             columns.pop(name, None)
-        if len(self._met) < _MAX_PLANS:
+        if len(self._met) < JSON_KEY_SETS:
             self._met.update(dict.fromkeys(names))
         return Plan(names, columns, fields=self._fields)
 
@@ -216,7 +215,7 @@ class Plans:
         for name, key in self._mapping.items():
             if name in self._optional:
                 continue
-            if self._met and key not in self._met and len(self._met) < _MAX_PLANS:
+            if self._met and key not in self._met and len(self._met) < JSON_KEY_SETS:
                 raise ReaderError(
                     f"{self._source}: --map {name}={key}: there is no such key; "
                     f"the keys are {shown(list(self._met))}"

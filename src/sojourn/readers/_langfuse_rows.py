@@ -7,14 +7,13 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import structs
 
+from sojourn._limits import ATTRIBUTE_LETTERS, ID_LETTERS
 from sojourn.readers._json import BadRecordError, Buffer, decode
 from sojourn.readers._span_log import Evaluation
 from sojourn.readers._spans import Kind, Span, nanoseconds
 from sojourn.readers._steps import action_digest, tool_step
 
 __all__ = [
-    "MAX_ID",
-    "MAX_LABEL",
     "Observation",
     "Score",
     "TraceInfo",
@@ -32,8 +31,6 @@ _KINDS = {
 }
 T = TypeVar("T", bound=msgspec.Struct)
 _NOTHING = msgspec.Raw(b"null")
-MAX_ID = 128
-MAX_LABEL = 200
 
 
 class Observation(msgspec.Struct):
@@ -154,15 +151,15 @@ def span_of(row: Observation) -> Span:
         step = tool_step([(row.name or "", _text(row.input))])
         name, digest = step.name, step.digest if row.input != _NOTHING else 0
     elif kind is Kind.AGENT:
-        name = (row.name or "")[:MAX_LABEL]
-    parent = (row.parent_observation_id or "")[:MAX_ID]
+        name = (row.name or "")[:ATTRIBUTE_LETTERS]
+    parent = (row.parent_observation_id or "")[:ID_LETTERS]
     return Span(
-        span_id=row.id[:MAX_ID],
+        span_id=row.id[:ID_LETTERS],
         parent_id="" if parent == row.id else parent,
         start=nanoseconds(row.start_time or ""),
         kind=kind,
         name=name,
-        model=(row.provided_model_name or row.model or "")[:MAX_LABEL],
+        model=(row.provided_model_name or row.model or "")[:ATTRIBUTE_LETTERS],
         failed=(row.level or "").upper() == "ERROR",
         digest=digest,
     )
@@ -207,5 +204,5 @@ def labels_of(raw: Buffer, asked: frozenset[str]) -> dict[str, str]:
         except BadRecordError:
             continue
         if value is not None:
-            found[key] = str(value)[:MAX_LABEL]
+            found[key] = str(value)[:ATTRIBUTE_LETTERS]
     return found

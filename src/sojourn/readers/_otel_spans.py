@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from sojourn._limits import ATTRIBUTE_LETTERS, ID_LETTERS
 from sojourn.readers._json import BadRecordError, Buffer, decode
 from sojourn.readers._span_log import Evaluation, Found
 from sojourn.readers._spans import Kind, Span, nanoseconds
@@ -22,8 +23,6 @@ from sojourn.readers._steps import EDITORS, SHELL_TOOLS, action_digest, tool_ste
 __all__ = ["ResourceSpans", "flat_span", "otlp_span", "resource_name"]
 
 _NOTHING = msgspec.Raw(b"null")
-_MAX_ID = 128
-_MAX_LABEL = 200
 
 _KIND_KEYS = (
     "gen_ai.operation.name",
@@ -306,10 +305,10 @@ def _plain(raw: msgspec.Raw) -> str:
 
 
 def _label(text: str) -> str:
-    return text[:_MAX_LABEL]
+    return text[:ATTRIBUTE_LETTERS]
 
 
 def _word(raw: msgspec.Raw) -> str:
     """Return an id or a time as its digits or letters, without decoding: ids have 128 bits."""
     text = bytes(raw).strip()
-    return "" if text == b"null" else text.strip(b'"').decode("utf-8", "replace")[:_MAX_ID]
+    return "" if text == b"null" else text.strip(b'"').decode("utf-8", "replace")[:ID_LETTERS]

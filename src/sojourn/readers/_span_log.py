@@ -1,7 +1,7 @@
 """Gathering the spans of many runs, in any order, without holding more than so many of them.
 
 What is kept of a span is small and holds no text, and all of a file is gathered before its runs
-are told, up to `MAX_SPANS` spans. In a longer file the traces that were quiet the longest are then
+are told, up to `OPEN_SPANS` spans. In a longer file the traces that were quiet the longest are then
 closed, those with their root and all parents first; a span that comes for a closed trace is counted
 and left out. So memory stays flat whatever the size of the file.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from sojourn._limits import EVALUATIONS, OPEN_SPANS
 from sojourn.readers._rows import verdict_of_word
 from sojourn.readers._spans import Forest, Kind, Span, forest, steps_of
 from sojourn.readers.base import ReadOptions, Record
@@ -21,8 +22,6 @@ from sojourn.records import End, Outcome, Skipped, Trace
 
 __all__ = ["Evaluation", "Found", "SpanLog"]
 
-MAX_SPANS = 200_000
-_MAX_EVALUATIONS = 100
 _REPEATED = "spans with an id that their trace has twice; the first counts"
 _ORPHANS = "spans whose parent is not in the log; they count as roots"
 
@@ -103,7 +102,7 @@ class SpanLog:
                 yield item
                 continue
             self._add(*item)
-            if self._n_spans > MAX_SPANS:
+            if self._n_spans > OPEN_SPANS:
                 yield from self._close_some()
         yield from self._tell(list(self._open))
         for (reason, what), count in self._notes.items():
@@ -124,7 +123,7 @@ class SpanLog:
         trace.has_root = trace.has_root or not found.span.parent_id
         trace.program = trace.program or program
         trace.session_id = trace.session_id or found.session_id
-        trace.evaluations += found.evaluations[: _MAX_EVALUATIONS - len(trace.evaluations)]
+        trace.evaluations += found.evaluations[: EVALUATIONS - len(trace.evaluations)]
         for key, value in found.labels.items():
             trace.labels.setdefault(key, value)
         self._n_spans += 1
@@ -135,7 +134,7 @@ class SpanLog:
         chosen: list[str] = []
         for complete in (True, False):
             for key, trace in self._open.items():
-                if n_left <= MAX_SPANS // 2:
+                if n_left <= OPEN_SPANS // 2:
                     break
                 if trace.is_complete() == complete:
                     chosen.append(key)

@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+from sojourn._limits import COMMAND_LETTERS, STEP_NAME_LETTERS
 from sojourn.records import Actor, Step, StepKind
 
 __all__ = ["RESPOND", "action_digest", "command_name", "respond", "tool_step"]
@@ -22,8 +23,6 @@ SHELL_TOOLS = frozenset(
 )
 # Programs whose first argument says what they do; with it the step is far more telling.
 EDITORS = frozenset({"str_replace_editor", "edit_anthropic", "str_replace_based_edit_tool"})
-_MAX_COMMAND = 4096
-_MAX_NAME = 64
 _SHELL = "shell"
 # What stands before the command that matters. Each alternative ends at a fixed mark and the
 # repetitions are possessive, so that no command line makes the match quadratic.
@@ -70,7 +69,7 @@ def command_name(command: str) -> str:
     >>> command_name("str_replace_editor view /repo/a.py")
     'str_replace_editor view'
     """
-    text = command[:_MAX_COMMAND]
+    text = command[:COMMAND_LETTERS]
     position = 0
     while match := _PREFIX.match(text, position):
         position = match.end()
@@ -85,7 +84,7 @@ def command_name(command: str) -> str:
 
 def _clean(name: str) -> str:
     """Return a name that is short and harmless to print: logs may hold control characters."""
-    name = name[:_MAX_NAME]
+    name = name[:STEP_NAME_LETTERS]
     if name.isprintable():
         return name
     return "".join(

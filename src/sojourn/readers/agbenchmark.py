@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from sojourn._limits import SUITE_DEPTH
 from sojourn.errors import ReaderError
 from sojourn.readers._json import (
     BadRecordError,
@@ -36,7 +37,6 @@ __all__ = ["AgbenchmarkReader"]
 DOMAIN = "agbenchmark"
 NO_CATEGORY = "none"
 REPORTS = "reports"
-_MAX_SUITES = 16
 _OLD_TIME = "%Y-%m-%d-%H:%M"
 
 
@@ -172,8 +172,8 @@ def _leaves(tests: Buffer, source: str) -> Iterator[_Leaf | Skipped]:
             continue
         if bytes(memoryview(inner)[:1]) != b"{":
             yield entry
-        elif len(stack) >= _MAX_SUITES:
-            yield Skipped(source=source, reason=f"suites nest deeper than {_MAX_SUITES} levels")
+        elif len(stack) >= SUITE_DEPTH:
+            yield Skipped(source=source, reason=f"suites nest deeper than {SUITE_DEPTH} levels")
         else:
             if bytes(memoryview(inner)[1:16]).strip() == b"}":
                 yield Skipped(source=source, reason="a suite holds no test", what="key")

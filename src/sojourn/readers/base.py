@@ -18,6 +18,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from sojourn._limits import FOLDER_FILES
+from sojourn._redaction import redacted
 from sojourn.corpus import CorpusBuilder, TaskBatch, TraceBatch, TraceCorpus
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
 from sojourn.readers._json import read_head
@@ -57,6 +59,7 @@ READERS: dict[str, str] = {
     "metr-runs": "sojourn.readers.metr_runs:MetrRunsReader",
     "mini-swe-agent": "sojourn.readers.mini_swe_agent:MiniSweAgentReader",
     "mint": "sojourn.readers.mint:MintReader",
+    "mlflow": "sojourn.readers.mlflow:MlflowReader",
     "openai-agents": "sojourn.readers.openai_agents:OpenAIAgentsReader",
     "openhands": "sojourn.readers.openhands:OpenHandsReader",
     "otel": "sojourn.readers.otel:OtelReader",
@@ -76,7 +79,6 @@ _AS_RUNS: dict[str, str] = {
     "agbenchmark": "sojourn.readers.agbenchmark_runs:AgbenchmarkRunsReader",
 }
 _IGNORED_FOLDERS = frozenset({"__pycache__", "node_modules"})
-_MAX_FILES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,8 +313,8 @@ def _walk(folder: Path, readers: Sequence[Reader]) -> Iterator[Source | Skipped]
             stack.extend(_visit(place, readers, walk))
         except OSError as error:
             walk.unreadable.append(_unreadable(place, error))
-        if walk.n_files > _MAX_FILES:
-            raise ReaderError(f"{folder}: more than {_MAX_FILES} files")
+        if walk.n_files > FOLDER_FILES:
+            raise ReaderError(f"{folder}: more than {FOLDER_FILES} files")
     yield from walk.found
     yield from walk.unreadable
     if walk.n_links:
@@ -360,13 +362,13 @@ def _visit(place: Path, readers: Sequence[Reader], walk: _Walk) -> list[Path]:
 def _sort_file(path: Path, readers: Sequence[Reader], walk: _Walk) -> None:
     try:
         head = read_head(path)
+        if not head.strip():
+            walk.empty.append(path)
+            return
+        reader = _claimant(path, head, readers)
     except OSError as error:
         walk.unreadable.append(_unreadable(path, error))
         return
-    if not head.strip():
-        walk.empty.append(path)
-        return
-    reader = _claimant(path, head, readers)
     if reader is None:
         walk.unknown.append(path)
     else:
@@ -485,7 +487,10 @@ class _Files:
     def note(self, source: Source) -> None:
         """Remember a file or folder that gave runs."""
         self._places.add(source.path.resolve())
-        size = self._size(source)
+        try:
+            size = self._size(source)
+        except OSError:
+            return  # it has gone since it was read, and no copy can be told by it
         if size >= _MIN_LOG_BYTES:
             self._sizes.setdefault(size, []).append(source.path)
 
@@ -551,7 +556,7 @@ def read_source(
                 builder.add(record)
     except ReaderError as error:
         if alone or strict:
-            raise
+            raise type(error)(redacted(str(error))) from None
         builder.skip(Skipped(source=str(source.path), reason=str(error), what="file"))
     except OSError as error:
         if alone or strict:

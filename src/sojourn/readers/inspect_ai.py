@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from sojourn._limits import CONVERSATION_BYTES, MESSAGES
 from sojourn.errors import EmptySourceError, ReaderError
 from sojourn.readers._archive import Archive, BudgetError, MemberError, is_zip
 from sojourn.readers._inspect_samples import (
@@ -57,8 +58,6 @@ _CHUNK = re.compile(
 _SAMPLE = re.compile(r"samples/.+\.json", re.DOTALL)
 _TAIL = 4096
 _MAX_NAMED = 20  # bad samples that are named one by one; more are counted together
-_MAX_CONVERSATION = 1 << 30  # bytes of one sample's messages, where they stand in chunks
-_MAX_MESSAGES = 1_000_000
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -282,8 +281,8 @@ def _pool(archive: Archive, chunks: list[str]) -> list[Message]:
     for name in chunks:
         data = archive.read(name)
         n_bytes += len(data)
-        if n_bytes > _MAX_CONVERSATION:
-            raise MemberError(f"its messages inflate to more than {_MAX_CONVERSATION} bytes")
+        if n_bytes > CONVERSATION_BYTES:
+            raise MemberError(f"its messages inflate to more than {CONVERSATION_BYTES} bytes")
         for item in array_items(memoryview(data), source=name):
             if isinstance(item, Skipped):
                 raise BadRecordError(f"its messages are damaged: {item.reason}")
@@ -298,8 +297,8 @@ def _referred(ranges: list[tuple[int, int]], pool: list[Message]) -> Iterator[Me
         if not 0 <= start <= stop <= len(pool):
             raise BadRecordError("refers to messages that are not there")
         n_messages += stop - start
-        if n_messages > _MAX_MESSAGES:
-            raise BadRecordError(f"has more than {_MAX_MESSAGES} messages")
+        if n_messages > MESSAGES:
+            raise BadRecordError(f"has more than {MESSAGES} messages")
         yield from pool[start:stop]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from sojourn._limits import ATTRIBUTE_LETTERS, ID_LETTERS
 from sojourn.readers._json import (
     HEAD_BYTES,
     BadRecordError,
@@ -26,8 +27,6 @@ from sojourn.readers._json import (
     sniff,
 )
 from sojourn.readers._langfuse_rows import (
-    MAX_ID,
-    MAX_LABEL,
     TraceInfo,
     labels_of,
     observation,
@@ -144,7 +143,7 @@ def _row(
 ) -> Iterator[tuple[Found, str] | Skipped]:
     try:
         row = observation(raw)
-        trace_id = (row.trace_id or trace.id)[:MAX_ID]
+        trace_id = (row.trace_id or trace.id)[:ID_LETTERS]
         if not trace_id or not row.id:
             raise BadRecordError("an observation without a trace or an id")
         labels = labels_of(raw, asked) if asked else {}
@@ -160,11 +159,11 @@ def _row(
     found = Found(
         trace_id=trace_id,
         span=span_of(row),
-        session_id=(row.session_id or trace.session_id or "")[:MAX_LABEL],
+        session_id=(row.session_id or trace.session_id or "")[:ATTRIBUTE_LETTERS],
         evaluations=evaluations + scores.pop(trace_id, []),
         labels=labels,
     )
-    yield found, (row.trace_name or trace.name or "")[:MAX_LABEL]
+    yield found, (row.trace_name or trace.name or "")[:ATTRIBUTE_LETTERS]
 
 
 def _gather_scores(
@@ -179,4 +178,4 @@ def _gather_scores(
             yield Skipped(source=place, reason=f"a score: {error}", what="verdict")
             continue
         if found.name == scorer and found.trace_id:
-            scores.setdefault(found.trace_id[:MAX_ID], []).append(found.evaluation())
+            scores.setdefault(found.trace_id[:ID_LETTERS], []).append(found.evaluation())

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from sojourn._limits import ATTRIBUTE_LETTERS
 from sojourn.readers._json import (
     BadRecordError,
     Buffer,
@@ -37,7 +38,6 @@ __all__ = ["LangSmithReader"]
 _KINDS = {"llm": Kind.MODEL, "tool": Kind.TOOL, "retriever": Kind.TOOL}
 _TASK = "reference_example_id"
 _MARKS = {"trace_id", "run_type"}
-_MAX_LABEL = 200
 
 
 class _Feedback(msgspec.Struct):
@@ -114,7 +114,7 @@ def _items(source: Path) -> Iterator[tuple[Found, str] | Skipped]:
 
 def _span(run: _Run) -> Span:
     kind = _KINDS.get(run.run_type, Kind.OTHER if run.parent_run_id else Kind.AGENT)
-    name, digest = (run.name or "")[:_MAX_LABEL], 0
+    name, digest = (run.name or "")[:ATTRIBUTE_LETTERS], 0
     if kind is Kind.TOOL:
         name = tool_step([(name, "")]).name
         digest = action_digest(name, bytes(run.inputs).decode("utf-8", "replace"))

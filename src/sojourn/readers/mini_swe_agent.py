@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from sojourn._limits import OBSERVATION_LETTERS
 from sojourn.errors import ReaderError
 from sojourn.readers._json import BadRecordError, decode, open_buffer, read_head, sniff
 from sojourn.readers._steps import respond, tool_step
@@ -39,7 +40,6 @@ _MARKER = re.compile(
 )
 _FENCE = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*+\n")
 _RETURN_CODE = re.compile(r"\s*+<returncode>\s*+(-?\d{1,9})\s*+</returncode>")
-_MAX_TEXT = 1 << 20
 _NO_TEXT = msgspec.Raw(b"null")
 
 
@@ -291,7 +291,7 @@ def _text(message: _Message) -> str:
         return ""
     if isinstance(content, list):
         content = content[0].text if content else ""
-    return (content or "")[:_MAX_TEXT]
+    return (content or "")[:OBSERVATION_LETTERS]
 
 
 class _Part(msgspec.Struct):

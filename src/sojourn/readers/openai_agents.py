@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from sojourn._limits import ATTRIBUTE_LETTERS
 from sojourn.readers._json import BadRecordError, decode, json_lines, sniff
 from sojourn.readers._span_log import Found, SpanLog
 from sojourn.readers._spans import Kind, Span, nanoseconds
@@ -31,7 +32,6 @@ _KINDS = {
     "function": Kind.TOOL,
     "handoff": Kind.TOOL,
 }
-_MAX_LABEL = 200
 
 
 class _Data(msgspec.Struct):
@@ -81,7 +81,7 @@ def _items(source: Path) -> Iterator[tuple[Found, str] | Skipped]:
         try:
             found = decode(line.text, _Line)
             if found.object == "trace":
-                workflows[found.id] = (found.workflow_name or "")[:_MAX_LABEL]
+                workflows[found.id] = (found.workflow_name or "")[:ATTRIBUTE_LETTERS]
                 continue
             if not found.trace_id:
                 raise BadRecordError("a span without a trace")
@@ -107,8 +107,8 @@ def _span(line: _Line) -> Span:
         parent_id=line.parent_id or "",
         start=nanoseconds(line.started_at or ""),
         kind=kind,
-        name="" if kind is Kind.MODEL else name[:_MAX_LABEL],
-        model=(data.model or "")[:_MAX_LABEL],
+        name="" if kind is Kind.MODEL else name[:ATTRIBUTE_LETTERS],
+        model=(data.model or "")[:ATTRIBUTE_LETTERS],
         failed=line.error is not None,
         digest=digest,
     )

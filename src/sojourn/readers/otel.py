@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from sojourn._limits import DOCUMENT_LINES
 from sojourn.readers._json import (
     BadRecordError,
     Buffer,
@@ -30,11 +31,11 @@ from sojourn.readers._json import (
 from sojourn.readers._otel_spans import ResourceSpans, flat_span, otlp_span, resource_name
 from sojourn.readers._span_log import Found, SpanLog
 from sojourn.readers.base import ReadOptions, Record
+from sojourn.readers.mlflow import is_mlflow
 from sojourn.records import Skipped
 
 __all__ = ["OtelReader"]
 
-_MAX_LINES = 1_000_000
 _FLAT = ({"trace_id", "span_id"}, {"context", "attributes"})
 
 
@@ -52,7 +53,7 @@ class OtelReader:
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first object holds spans, or is one."""
         found = sniff(head)
-        if not found.kind:
+        if not found.kind or is_mlflow(head):
             return False
         if "resourceSpans" in found.keys or any(found.keys >= keys for keys in _FLAT):
             return True
@@ -104,7 +105,7 @@ def _texts(source: Path) -> Iterator[tuple[int, bytes]]:
             yield line.number, line.text
             continue
         parts.append(line.text)
-        if line.text.rstrip() == b"}" or len(parts) >= _MAX_LINES:
+        if line.text.rstrip() == b"}" or len(parts) >= DOCUMENT_LINES:
             yield line.number, b"".join(parts)
             parts = []
     if parts:

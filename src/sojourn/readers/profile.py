@@ -21,13 +21,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from sojourn._limits import PROFILE_BYTES
 from sojourn.errors import EmptySourceError, ReaderError
 from sojourn.records import OperationalProfile
 
 __all__ = ["read_profile"]
 
 _KEYS = ("domains", "subdomains")
-_MAX_BYTES = 1 << 20
 
 
 def read_profile(path: str | os.PathLike[str]) -> OperationalProfile:
@@ -48,11 +48,11 @@ def read_profile(path: str | os.PathLike[str]) -> OperationalProfile:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+            data = file.read(PROFILE_BYTES + 1)
     except OSError as error:
         raise ReaderError(f"{path}: {error.strerror or error}") from None
-    if len(data) > _MAX_BYTES:
-        raise ReaderError(f"{path}: longer than {_MAX_BYTES >> 20} MB, and so no profile")
+    if len(data) > PROFILE_BYTES:
+        raise ReaderError(f"{path}: longer than {PROFILE_BYTES >> 20} MB, and so no profile")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

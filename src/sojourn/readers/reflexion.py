@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from sojourn._limits import TRIALS
 from sojourn.errors import ReaderError
 from sojourn.readers._json import (
     BadRecordError,
@@ -37,7 +38,6 @@ TRIAL = "trial"
 _FILE = re.compile(r"env_results_trial_(\d{1,5})\.json", re.ASCII)
 _LINE = frozenset({"task_id", "is_solved", "reflections"})
 _ENVIRONMENT = frozenset({"name", "memory", "is_success"})
-_MAX_TRIALS = 10_000
 
 
 class _Environment(msgspec.Struct):
@@ -113,8 +113,8 @@ def _read_trials(folder: Path) -> Iterator[Record]:
     passages: dict[str, _Passage] = {}
     files = sorted(_trials(folder))
     n_trials = files[-1][0] + 1 if files else 0
-    if n_trials > _MAX_TRIALS:
-        raise ReaderError(f"{folder}: more than {_MAX_TRIALS} trials")
+    if n_trials > TRIALS:
+        raise ReaderError(f"{folder}: more than {TRIALS} trials")
     n_read = 0
     for number, path in files:
         try:
@@ -207,8 +207,8 @@ def _read_snapshot(path: Path) -> Iterator[Record]:
 
 def _problem(problem: _Problem, source: Path) -> Trace:
     n_trials = len(problem.reflections or ()) + 1
-    if n_trials > _MAX_TRIALS:
-        raise BadRecordError(f"more than {_MAX_TRIALS} trials")
+    if n_trials > TRIALS:
+        raise BadRecordError(f"more than {TRIALS} trials")
     verdicts = {True: Outcome.SUCCESS, False: Outcome.FAILURE, None: Outcome.UNSCORED}
     return Trace(
         task_id=str(problem.task_id),

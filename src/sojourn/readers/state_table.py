@@ -8,11 +8,10 @@ import json
 import os
 from pathlib import Path
 
+from sojourn._limits import STATE_TABLE_BYTES
 from sojourn.errors import ReaderError
 
 __all__ = ["read_state_table"]
-
-_MAX_BYTES = 1 << 24
 
 
 def read_state_table(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -32,10 +31,10 @@ def read_state_table(path: str | os.PathLike[str]) -> dict[str, str]:
     file = Path(path)
     try:
         with file.open("rb") as stream:
-            raw = stream.read(_MAX_BYTES + 1)
+            raw = stream.read(STATE_TABLE_BYTES + 1)
     except OSError as error:
         raise ReaderError(f"{file}: {error.strerror or error}") from None
-    if len(raw) > _MAX_BYTES:
+    if len(raw) > STATE_TABLE_BYTES:
         raise ReaderError(f"{file}: a table of states is not that large")
     text = raw.decode("utf-8-sig", "replace")
     rows = _json_rows(text, file) if text.lstrip().startswith("{") else _csv_rows(text, file)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._limits import CSV_BLOCK_BYTES
 from sojourn.corpus import TraceBatch
 from sojourn.corpus.parquet import is_canonical
 from sojourn.errors import EmptySourceError, ReaderError
@@ -46,7 +47,6 @@ __all__ = ["Frame", "TableReader", "column_names", "note_unused", "open_table"]
 
 _MAGIC = b"PAR1"
 _DELIMITERS = (",", "\t", ";", "|")
-_BLOCK_BYTES = 1 << 24
 _PARQUET_ROWS = 1 << 16
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -286,7 +286,7 @@ class _CsvTable:
                 if not n_rows:
                     raise ReaderError(
                         f"{self._path.name}: no CSV: a row or quoted field is longer than "
-                        f"{_BLOCK_BYTES >> 20} MB, or its quote is never closed"
+                        f"{CSV_BLOCK_BYTES >> 20} MB, or its quote is never closed"
                     ) from None
                 complaints.add(
                     "a row or quoted field is too long or never ends; the rows after it are lost",
@@ -322,7 +322,7 @@ class _CsvTable:
                 # pyarrow decodes a ragged row to hand it over, and must be able to: broken UTF-8
                 # goes through it as Latin-1, one letter a byte, and is taken back after.
                 encoding="utf8" if is_utf8 else "latin-1",
-                block_size=_BLOCK_BYTES,
+                block_size=CSV_BLOCK_BYTES,
                 column_names=[str(i) for i in range(len(self.names))],
             ),
             parse_options=pa_csv.ParseOptions(
@@ -382,7 +382,7 @@ def _survey(path: Path) -> _Survey:
     is_utf8 = True
     n_quotes = 0
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
+        while block := file.read(CSV_BLOCK_BYTES):
             n_quotes += block.count(b'"')
             try:
                 decoder.decode(block)

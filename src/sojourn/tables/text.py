@@ -5,13 +5,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from sojourn._limits import SHOWN_LETTERS
+
 __all__ = ["clean", "indent", "p_text", "text_table"]
 
-_MAX_LABEL = 80
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
-def clean(label: object, *, limit: int = _MAX_LABEL) -> str:
+def clean(label: object, *, limit: int = SHOWN_LETTERS) -> str:
     """Return a label from a log as one short line without control characters.
 
     Control characters, escape sequences' first byte, line ends and the marks that turn the
