@@ -1,6 +1,6 @@
 """JSON from strangers: fast when it is well-formed, patient when it is not, bounded always.
 
-The fast path maps the file and decodes one record at a time into the few fields that a reader
+The fast path takes the file as bytes, a large one mapped, and decodes one record at a time into the few fields that a reader
 names; everything else is skipped without being built, so memory stays near the file's size.
 What that path refuses (NaN, 1e999, huge integers, broken UTF-8, a lone surrogate, a truncated
 file) goes, record by record, through the standard library with the oddity made harmless:
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ __all__ = [
     "sniff",
 ]
 
+_MAPPED_BYTES = 1 << 28
 _BOM = b"\xef\xbb\xbf"
 # Possessive, and a string may run into the end of the data: each byte is looked at once, so that
 # no text of quotes and backslashes makes the scan quadratic.
@@ -108,7 +110,7 @@ def sniff(head: bytes) -> Head:
 
 
 def open_buffer(path: Path) -> bytes | mmap.mmap:
-    """Map a file into memory.
+    """Read a file, or map it into memory if it is large.
 
     Raises
     ------
@@ -120,6 +122,10 @@ def open_buffer(path: Path) -> bytes | mmap.mmap:
             raise EmptySourceError(f"{path.name} is empty")
         file.seek(0)
         if file.read(3) == _BOM:
+            return file.read()
+        if os.fstat(file.fileno()).st_size < _MAPPED_BYTES:
+            # A mapped file that its writer cuts short meanwhile ends the process without a word.
+            file.seek(0)
             return file.read()
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
