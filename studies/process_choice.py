@@ -390,8 +390,8 @@ def reading(rows: list[Row], found: Concentrated) -> str:
     inside, unseen = found.distance[found.chosen]
     by_order = min(found.distance[name][0] for name in ORDERS)
     lines.append(
-        f"- concentrated success times: {found.chosen} is off by {inside:.3f}, aim under .10, orders "
-        f"1 to 3 by at least {by_order:.3f}, aim over .25: "
+        f"- concentrated success times: {found.chosen} is off by {inside:.3f}, aim under .10, "
+        f"orders 1 to 3 by at least {by_order:.3f}, aim over .25: "
         + ("met." if inside < 0.10 and by_order > 0.25 else "missed.")
         + f" On unseen halves it is off by {unseen:.3f} where the other half's own curve is off by "
         f"{found.distance['other half'][1]:.3f}: what is left is chance."
