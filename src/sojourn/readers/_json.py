@@ -1,7 +1,8 @@
 """JSON from strangers: fast when it is well-formed, patient when it is not, bounded always.
 
-The fast path takes the file as bytes, a large one mapped, and decodes one record at a time into the few fields that a reader
-names; everything else is skipped without being built, so memory stays near the file's size.
+The fast path takes the file as bytes, mapped if it is large, and decodes one record at a time into
+the few fields that a reader names; everything else is skipped without being built, so memory stays
+near the file's size.
 What that path refuses (NaN, 1e999, huge integers, broken UTF-8, a lone surrogate, a truncated
 file) goes, record by record, through the standard library with the oddity made harmless:
 a number that is not finite becomes None, broken bytes become U+FFFD.
