@@ -42,6 +42,7 @@ __all__ = [
     "log_posterior",
     "maximise",
     "row_probabilities",
+    "safe_curvature",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -420,6 +421,12 @@ def gradient(at: Coefficients, data: Data, design: Design, penalty: Penalty) -> 
     value -= 0.5 * float(np.sum(at.spline * (precision @ at.spline)))
     common = by_basis.sum(axis=0) - precision @ at.spline
     return Slope(value, local.reshape(m, width * (1 + r)), common.ravel())
+
+
+def safe_curvature(at: Coefficients, data: Data, design: Design, penalty: Penalty) -> Curvature:
+    """Differentiate the log posterior so that the curvature can be inverted, and is positive."""
+    now = curvature(at, data, design, penalty, exact=True)
+    return _safe_step(now, at, data, design, penalty, 0)[0]
 
 
 def _safe_step(

@@ -24,9 +24,9 @@ from sojourn.process._progress_newton import (
     Penalty,
     data_of,
     design_of,
-    maximise,
     row_probabilities,
 )
+from sojourn.process._progress_refit import Anchor, anchor_of, refit
 from sojourn.process.absorbing import AbsorbingChain, leads_out
 from sojourn.process.base import GeometricTail, run_scores, task_scores
 from sojourn.process.homogeneous import RowPrior, start_row
@@ -37,8 +37,9 @@ __all__ = ["ProgressFit"]
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 _CHUNK_NUMBERS = 4_000_000
-_TOLERANCE = 1e-10
-_REFIT_TOLERANCE = 1e-2  # gain in log posterior: the curves then stand to 1e-6
+# Gains in log posterior that are given up. The second leaves curves within 1e-6.
+_TOLERANCE = 1e-13
+_REFIT_TOLERANCE = 1e-9
 _ARRAYS = (
     "intercept",
     "spline",
@@ -117,6 +118,7 @@ class ProgressFit:
     n_tasks: int
     n_units: int
     tail: GeometricTail
+    _anchored: Anchor | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -298,7 +300,7 @@ class ProgressFit:
         cells = count_cells(sequences, self.basis.shape[0], weights)
         starts = count_starts(sequences, weights)
         data = data_of(cells, starts, self.basis, self.prior)
-        found = self._climb(data, self._data.masses, self._design, _TOLERANCE)
+        found = refit(self._anchor, data, _TOLERANCE)
         fields = provenance(sequences, weights, cells, starts, self.start)
         return replace(self, **found._asdict(), **fields)
 
@@ -339,7 +341,7 @@ class ProgressFit:
             )
         curves = np.empty((weights.shape[0], 2, horizon + 1))
         chunk = max(1, _CHUNK_NUMBERS // self.cells.size)
-        masses, design = self._data.masses, self._design
+        anchor = self._anchor
         for low in range(0, weights.shape[0], chunk):
             part = weights[low : low + chunk]
             flat = np.zeros((part.shape[0], self.cells.size))
@@ -349,7 +351,7 @@ class ProgressFit:
             rows = np.empty((part.shape[0], self.basis.shape[0], *self.intercept.shape))
             for b in range(part.shape[0]):
                 data = data_of(cells[b], starts[b], self.basis, self.prior)
-                found = self._climb(data, masses, design, _REFIT_TOLERANCE)
+                found = refit(anchor, data, _REFIT_TOLERANCE)
                 rows[b] = row_probabilities(found, self.basis)
             tables = np.concatenate((starts[:, None, :], cells.sum(axis=2)), axis=1)
             curves[low : low + chunk] = forward(start_row(tables, self.start), rows, horizon)
@@ -452,19 +454,14 @@ class ProgressFit:
         both: Floats = forward(self.initial[None], self.rows[None], horizon)[0]
         return both
 
-    def _climb(self, data: Data, masses: Floats, design: Design, tolerance: float) -> Coefficients:
-        """Fit to other data, from here; `masses` are those of this fit.
-
-        Each intercept starts shifted by as much as the homogeneous row has moved, so that events
-        which have become rare, or have come up, need no long climb.
-        """
-        new = np.where(data.active, data.masses, 1.0) / data.masses.sum(axis=1, keepdims=True)
-        old = masses / masses.sum(axis=1, keepdims=True)
-        known = data.active & (old > 0.0)
-        shift = np.log(new / np.where(known, old, 1.0))
-        intercept = np.where(known, self.intercept, 0.0) + shift
-        at = self._coefficients._replace(intercept=np.where(data.active, intercept, -np.inf))
-        return maximise(at, data, design, self._penalty, tolerance=tolerance)
+    @property
+    def _anchor(self) -> Anchor:
+        # Threads that come here at once make the same anchor twice.
+        if self._anchored is None:
+            made = anchor_of(self._coefficients, self._data, self._design, self._penalty)
+            object.__setattr__(self, "_anchored", made)
+            return made
+        return self._anchored
 
 
 def _check_states(fit: ProgressFit, sequences: StateSequences) -> None:

@@ -1,0 +1,418 @@
+"""Refits of the progress-dependent chain: many gradients, one curvature.
+
+A bootstrap fits the same chain to hundreds of corpora that hardly differ. Its log posterior (see
+`_progress_newton`) is climbed by L-BFGS, and the inverse curvature that L-BFGS starts from is that
+of the first fit in all but one part. With the parameters ordered intercepts a, splines by state d,
+common splines c, the curvature factors as
+
+    H = T' diag(A, D, S) T,   T unit triangular:
+
+A that of the intercepts, D that of d with a eliminated, S that of c with both eliminated. T, D and
+S are taken over from the first fit, since they change little. A is the corpus's own: an event that
+was seen once is seen not at all, or three times, in a resample, and its curvature goes with it.
+Whatever A, the product is positive, so every step goes up.
+
+The compiled loop holds no lock, and touches nothing but its own arrays: threads share a `Shared`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn._numba import kernel
+
+__all__ = ["Problem", "Shared", "climb", "slope"]
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_TINY = 1e-200
+
+
+class Problem(NamedTuple):
+    """A corpus and its penalties, as the compiled loops take them: contiguous and writable."""
+
+    basis: Floats  # (G, q)
+    total: Floats  # (m, G)
+    went_on: Floats  # (m, G)
+    events: Floats  # (m, w), w = m + 2
+    moments: Floats  # (m, w, q)
+    prior: Floats  # (m, w)
+    active: Mask  # (m, w)
+    precision: Floats  # (w, w): of the common splines
+    state: float  # of the splines by state
+
+
+class Shared(NamedTuple):
+    """What many corpora take over of one curvature; r = q with splines by state, else 0."""
+
+    between: Floats  # (m, w, w r): A^-1 times the cross curvature of a and d
+    own: Floats  # (m, w r, w r): D^-1
+    solved: Floats  # (m (w + w r), w q): what is eliminated from c, a before d in each state
+    common: Floats  # (w q, w q): S^-1
+
+
+@kernel
+def _event_law(eta: Floats, active: Mask, m: int, p: Floats, among: Floats) -> tuple[float, float]:
+    """Fill the law of the next event and of the next move; return the logs of their norms.
+
+    Where no move is possible the second norm is minus infinity and `among` is zero.
+    """
+    peak, peak_move = -math.inf, -math.inf
+    for j in range(eta.size):
+        if active[j]:
+            peak = max(peak, eta[j])
+            if j < m:
+                peak_move = max(peak_move, eta[j])
+    total, moves = 0.0, 0.0
+    for j in range(eta.size):
+        p[j], among[j] = 0.0, 0.0
+        if active[j]:
+            p[j] = math.exp(eta[j] - peak)
+            total += p[j]
+            if j < m:
+                among[j] = math.exp(eta[j] - peak_move)
+                moves += among[j]
+    for j in range(eta.size):
+        p[j] /= total
+        if moves > 0.0:
+            among[j] /= moves
+    if moves > 0.0:
+        return peak + math.log(total), peak_move + math.log(moves)
+    return peak + math.log(total), -math.inf
+
+
+@kernel
+def slope(x: Floats, at: Problem, gradient: Floats) -> float:
+    """Fill the gradient of the log posterior and return its value.
+
+    `x` holds intercepts, splines by state and common splines, flattened, those of impossible
+    events being whatever they are. Without splines by state an odds is a product of one factor of
+    the state and one of the level, and takes no exponential of its own.
+    """
+    m, w = at.events.shape
+    n_levels, q = at.basis.shape
+    low = m * w
+    high = x.size - w * q
+    r = (high - low) // low
+    gradient[:] = 0.0
+    value = 0.0
+    by_level = np.zeros((n_levels, w))
+    factor = np.empty((n_levels, w))
+    top = np.empty(n_levels)
+    for g in range(n_levels):
+        top[g] = -math.inf
+        for j in range(w):
+            for b in range(q):
+                by_level[g, j] += at.basis[g, b] * x[high + j * q + b]
+            top[g] = max(top[g], by_level[g, j])
+        for j in range(w):
+            factor[g, j] = math.exp(by_level[g, j] - top[g])
+    expected = np.zeros((n_levels, w))  # less what cut steps hold, over all states
+    odds, eta, p, among = np.zeros(w), np.zeros(w), np.zeros(w), np.zeros(w)
+    missing = np.zeros(w)
+    for i in range(m):
+        peak = -math.inf
+        for j in range(w):
+            if at.active[i, j]:
+                peak = max(peak, x[i * w + j])
+        if peak == -math.inf:
+            continue
+        norm, mass = 0.0, 0.0
+        for j in range(w):
+            odds[j] = math.exp(x[i * w + j] - peak) if at.active[i, j] else 0.0
+            norm += odds[j]
+            mass += at.prior[i, j]
+        for j in range(w):
+            if at.active[i, j]:
+                k = i * w + j
+                value += at.prior[i, j] * (x[k] - peak - math.log(norm)) + at.events[i, j] * x[k]
+                gradient[k] += at.prior[i, j] - mass * odds[j] / norm + at.events[i, j]
+        for g in range(n_levels):
+            n, cut = at.total[i, g], at.went_on[i, g]
+            if n == 0.0:
+                continue
+            ends, stay = 0.0, 0.0
+            if r == 0:
+                for j in range(w):
+                    p[j] = odds[j] * factor[g, j]
+                for j in range(m):
+                    stay += p[j]
+                ends = p[m] + p[m + 1]
+            if ends + stay > _TINY and (cut == 0.0 or stay > _TINY):
+                value -= n * (peak + top[g] + math.log(ends + stay))
+                each = n / (ends + stay)
+                for j in range(w):
+                    missing[j] = each * p[j]
+                if cut > 0.0:
+                    value += cut * (peak + top[g] + math.log(stay))
+                    for j in range(m):
+                        missing[j] -= cut / stay * p[j]
+            else:
+                for j in range(w):
+                    eta[j] = x[i * w + j] + by_level[g, j]
+                    for b in range(r):
+                        eta[j] += at.basis[g, b] * x[low + (i * w + j) * r + b]
+                log_norm, log_stay = _event_law(eta, at.active[i], m, p, among)
+                value -= n * log_norm
+                for j in range(w):
+                    missing[j] = n * p[j]
+                if cut > 0.0:
+                    value += cut * log_stay
+                    for j in range(m):
+                        missing[j] -= cut * among[j]
+            for j in range(w):
+                gradient[i * w + j] -= missing[j]
+                expected[g, j] += missing[j]
+            for j in range(w if r else 0):
+                for b in range(r):
+                    gradient[low + (i * w + j) * r + b] -= missing[j] * at.basis[g, b]
+        for j in range(w):
+            for b in range(q):
+                value += at.moments[i, j, b] * x[high + j * q + b]
+                gradient[high + j * q + b] += at.moments[i, j, b]
+            for b in range(r):
+                k = low + (i * w + j) * r + b
+                value += at.moments[i, j, b] * x[k] - 0.5 * at.state * x[k] * x[k]
+                gradient[k] += at.moments[i, j, b] - at.state * x[k]
+    for g in range(n_levels):
+        for j in range(w):
+            for b in range(q):
+                gradient[high + j * q + b] -= expected[g, j] * at.basis[g, b]
+    for j in range(w):
+        for k in range(w):
+            for b in range(q):
+                push = at.precision[j, k] * x[high + k * q + b]
+                gradient[high + j * q + b] -= push
+                value -= 0.5 * push * x[high + j * q + b]
+    return value
+
+
+@kernel
+def _factor(matrix: Floats) -> bool:
+    """Replace a matrix by its Cholesky factor; False where it is not positive to rounding."""
+    n = matrix.shape[0]
+    for j in range(n):
+        whole = matrix[j, j]
+        rest = whole
+        for k in range(j):
+            rest -= matrix[j, k] * matrix[j, k]
+        if not rest > 1e-10 * whole:
+            return False
+        matrix[j, j] = math.sqrt(rest)
+        for i in range(j + 1, n):
+            inner = matrix[i, j]
+            for k in range(j):
+                inner -= matrix[i, k] * matrix[j, k]
+            matrix[i, j] = inner / matrix[j, j]
+    return True
+
+
+@kernel
+def _own_curvature(x: Floats, at: Problem, ridge: float, lower: Floats) -> None:
+    """Fill Cholesky factors of the curvature of each state's intercepts at `x`.
+
+    A row's curvature has a null direction, a constant added to it; ones hold it. Cut steps lessen
+    the curvature; where they leave it short of positive they count as spread over the moves. The
+    ridge is for events that have all but vanished.
+    """
+    m, w = at.events.shape
+    n_levels, q = at.basis.shape
+    low = m * w
+    high = x.size - w * q
+    r = (high - low) // low
+    by_level = np.zeros((n_levels, w))
+    for g in range(n_levels):
+        for j in range(w):
+            for b in range(q):
+                by_level[g, j] += at.basis[g, b] * x[high + j * q + b]
+    eta, p, among = np.zeros(w), np.zeros(w), np.zeros(w)
+    less = np.empty((w, w))
+    for i in range(m):
+        full = lower[i]
+        full[:, :] = 0.0
+        less[:, :] = 0.0
+        some, mass = False, 0.0
+        for j in range(w):
+            mass += at.prior[i, j]
+            some = some or at.active[i, j]
+        if some:
+            eta[:] = x[i * w : (i + 1) * w]
+            _event_law(eta, at.active[i], m, p, among)
+            for j in range(w):
+                full[j, j] += mass * p[j]
+                for k in range(j + 1):
+                    full[j, k] -= mass * p[j] * p[k]
+        for g in range(n_levels):
+            n, cut = at.total[i, g], at.went_on[i, g]
+            if n == 0.0 or not some:
+                continue
+            for j in range(w):
+                eta[j] = x[i * w + j] + by_level[g, j]
+                for b in range(r):
+                    eta[j] += at.basis[g, b] * x[low + (i * w + j) * r + b]
+            _event_law(eta, at.active[i], m, p, among)
+            for j in range(w):
+                full[j, j] += n * p[j]
+                for k in range(j + 1):
+                    full[j, k] -= n * p[j] * p[k]
+            if cut > 0.0:
+                for j in range(m):
+                    less[j, j] += cut * among[j]
+                    for k in range(j + 1):
+                        less[j, k] -= cut * among[j] * among[k]
+        for j in range(w):
+            full[j, j] += ridge if at.active[i, j] else 1.0
+            for k in range(j + 1):
+                if at.active[i, j] and at.active[i, k]:
+                    full[j, k] += 1.0
+        less = full - less
+        if _factor(less):
+            full[:, :] = less
+        else:
+            less = full.copy()
+            more = 1e-8
+            while not _factor(less):
+                less = full.copy()
+                for j in range(w):
+                    less[j, j] += more
+                more *= 10.0
+            full[:, :] = less
+
+
+@kernel
+def _solve(lower: Floats, x: Floats) -> None:
+    """Solve L L' y = x in place."""
+    n = x.size
+    for j in range(n):
+        for k in range(j):
+            x[j] -= lower[j, k] * x[k]
+        x[j] /= lower[j, j]
+    for j in range(n - 1, -1, -1):
+        x[j] /= lower[j, j]
+        for k in range(j):
+            x[k] -= lower[j, k] * x[j]
+
+
+@kernel
+def _precondition(g: Floats, lower: Floats, by: Shared, step: Floats) -> None:
+    """Multiply by the inverse T^-1 diag(A, D, S)^-1 T'^-1; `g` is overwritten."""
+    m, w = lower.shape[0], lower.shape[1]
+    wr, n_common = by.own.shape[1], by.common.shape[0]
+    low = m * w
+    high = low + m * wr
+    size = w + wr
+    for i in range(m):
+        for j in range(w):
+            push = g[i * w + j]
+            row = by.solved[i * size + j]
+            if push != 0.0:
+                for k in range(n_common):
+                    g[high + k] -= row[k] * push
+        for j in range(wr):
+            push = g[low + i * wr + j]
+            row = by.solved[i * size + w + j]
+            for k in range(n_common):
+                g[high + k] -= row[k] * push
+    step[high:] = 0.0
+    for k in range(n_common):
+        row = by.common[k]
+        push = g[high + k]
+        for other in range(n_common):
+            step[high + other] += row[other] * push
+    for i in range(m):
+        a = g[i * w : (i + 1) * w]
+        d = g[low + i * wr : low + (i + 1) * wr]
+        to = step[low + i * wr : low + (i + 1) * wr]
+        to[:] = 0.0
+        for j in range(w):
+            for k in range(wr):
+                d[k] -= by.between[i, j, k] * a[j]
+        for k in range(wr):
+            for other in range(wr):
+                to[other] += by.own[i, k, other] * d[k]
+        _solve(lower[i], a)
+        for j in range(w):
+            inner = a[j]
+            for k in range(wr):
+                inner -= by.between[i, j, k] * to[k]
+            row = by.solved[i * size + j]
+            for k in range(n_common):
+                inner -= row[k] * step[high + k]
+            step[i * w + j] = inner
+        for j in range(wr):
+            row = by.solved[i * size + w + j]
+            for k in range(n_common):
+                to[j] -= row[k] * step[high + k]
+
+
+@kernel
+def climb(
+    x: Floats,
+    at: Problem,
+    by: Shared,
+    ridge: float,
+    tolerance: float,
+    max_steps: int,
+) -> tuple[float, int, float]:
+    """Climb from `x`, in place, by L-BFGS; ends at a step that would gain less than `tolerance`.
+
+    That step is taken. Returns the gain of the last step, which is below the tolerance where the
+    climb has settled, the number of gradients and the value before the last step.
+    """
+    n, memory = x.size, 12
+    m, w = at.events.shape
+    lower = np.empty((m, w, w))
+    _own_curvature(x, at, ridge, lower)
+    moves, turns = np.zeros((memory, n)), np.zeros((memory, n))
+    scale, share = np.zeros(memory), np.zeros(memory)
+    here, there = np.empty(n), np.empty(n)
+    work, step, new = np.empty(n), np.zeros(n), np.empty(n)
+    value = slope(x, at, here)
+    n_slopes, stored = 1, 0
+    gain = math.inf
+    while n_slopes < max_steps:
+        work[:] = here
+        for back in range(min(stored, memory)):
+            k = (stored - 1 - back) % memory
+            share[k] = scale[k] * np.sum(moves[k] * work)
+            work -= share[k] * turns[k]
+        _precondition(work, lower, by, step)
+        for back in range(min(stored, memory) - 1, -1, -1):
+            k = (stored - 1 - back) % memory
+            step += (share[k] - scale[k] * np.sum(turns[k] * step)) * moves[k]
+        rise = np.sum(here * step)
+        gain = 0.5 * rise
+        if not rise >= 0.0:
+            break
+        if gain < tolerance:
+            x += step
+            break
+        length, taken = 1.0, False
+        for _ in range(12):
+            new[:] = x + length * step
+            found = slope(new, at, there)
+            n_slopes += 1
+            noise = 1e-13 * (1.0 + abs(value))
+            if found >= value + 1e-4 * length * rise - noise:
+                taken = True
+                break
+            bend = value + length * rise - found  # half the curvature along the step, length^2
+            shorter = 0.5 * rise * length * length / bend if bend > 0.0 else 0.0
+            length = min(max(shorter, 0.1 * length), 0.5 * length)
+        if not taken:
+            break
+        k = stored % memory
+        moves[k] = new - x
+        turns[k] = here - there
+        bend = np.sum(moves[k] * turns[k])
+        if bend > 1e-12 * math.sqrt(np.sum(moves[k] ** 2) * np.sum(turns[k] ** 2)):
+            scale[k] = 1.0 / bend
+            stored += 1
+        x[:] = new
+        here[:] = there
+        value = found
+    return gain, n_slopes, value
