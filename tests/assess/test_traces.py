@@ -364,6 +364,14 @@ def test_where_no_beta_law_gives_the_counts_another_law_is_named() -> None:
     assert hetero.law.kind in ("inflated", "nonparametric")
     document = result.to_dict()["heterogeneity"]["law"]
     assert document["kind"] == hetero.law.kind
+    # The check is the one that the text names, not another draw of it.
+    assert document["checks"]["beta_binomial"] == hetero.check_p
+    ks = [row.k for row in result.attempts]
+    for name, figure in (("pass_hat", hetero.law.pass_hat), ("pass_at", hetero.law.pass_at)):
+        assert [row["k"] for row in document[name]] == ks
+        for row in document[name]:
+            assert row["value"] == pytest.approx(figure(row["k"]).value)
+    assert document["pass_hat"][-1]["status"] == "inconclusive"
     beyond = hetero.law.pass_hat(16)
     assert beyond.status is Status.INCONCLUSIVE
     assert beyond.value == pytest.approx(0.5, abs=0.02)

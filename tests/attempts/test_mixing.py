@@ -11,7 +11,7 @@ from scipy.stats import betabinom, binom
 
 from sojourn.attempts._inflated import _loss
 from sojourn.attempts._mixing_parts import pairs_of
-from sojourn.attempts.beta_binomial import BetaBinomialPosterior
+from sojourn.attempts.beta_binomial import BetaBinomialPosterior, fit_beta_binomial
 from sojourn.attempts.counts import TaskCounts
 from sojourn.attempts.estimators import pass_at, pass_hat
 from sojourn.attempts.mixing import (
@@ -272,6 +272,17 @@ def test_the_narrowest_law_that_fits_is_chosen(rng: np.random.Generator) -> None
     assert "copies" in alike.pass_hat(2).reasons[0]
     three = choose_mixing(drawn(np.repeat([0.0, 1.0], 60), 3, rng), n_resamples=19, rng=rng)
     assert "inflated" not in three.checks
+
+
+def test_a_check_that_was_made_is_not_made_again(rng: np.random.Generator) -> None:
+    counts = drawn(rng.beta(2, 3, size=100), 5, rng)
+    law = fit_beta_binomial(counts)
+    for p, passed in ((0.9, True), (0.05, False), (0.001, False)):
+        choice = choose_mixing(counts, posterior=law, check_p=p, alpha=0.05, n_resamples=9, rng=1)
+        assert choice.checks["beta_binomial"] == p
+        assert (choice.kind == "beta_binomial") == passed
+    with pytest.raises(ValueError, match="of a posterior that is given"):
+        choose_mixing(counts, check_p=0.5, rng=1)
 
 
 def test_units_are_what_is_resampled(rng: np.random.Generator) -> None:

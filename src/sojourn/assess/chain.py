@@ -13,12 +13,14 @@ from sojourn._validation import check_choice
 from sojourn.assess.certify import MIN_UNITS, Certificate, certify, certify_as_published
 from sojourn.assess.climb import Climb, ProcessFindings, climb
 from sojourn.assess.forecast import ForecastFindings, assess_forecast
+from sojourn.assess.task_classes import TaskClassTable, task_class_table
 from sojourn.corpus import ResolvedRuns, TraceCorpus
 from sojourn.estimates import Claim, Estimate, Interval, Status, Verdict
 from sojourn.process.candidates import CANDIDATES, check_candidate
 from sojourn.process.choice import CandidateScore
 from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
 from sojourn.process.intervals import ChainIntervals, chain_intervals
+from sojourn.process.mixture import MixtureFit
 from sojourn.sequences import StateSequences
 from sojourn.states.model import StateModel, fit_states, runs_with_steps
 
@@ -146,6 +148,8 @@ class ChainFindings:
         not asked for, or could not be had.
     no_forecast : str or None
         Why it could not be had.
+    task_classes : TaskClassTable or None
+        The classes of tasks, where the chosen process has such.
     """
 
     states: StateModel
@@ -157,6 +161,7 @@ class ChainFindings:
     climb: Climb | None = None
     forecast: ForecastFindings | None = field(default=None, repr=False)
     no_forecast: str | None = None
+    task_classes: TaskClassTable | None = field(default=None, repr=False)
 
     @property
     def timing(self) -> Verdict:
@@ -291,6 +296,7 @@ class ChainFindings:
             },
             "notes": [] if self.climb is None else list(self.climb.notes),
             "certificate": None if richer is None else richer.to_dict(),
+            "task_classes": None if self.task_classes is None else self.task_classes.to_dict(),
             "chain": self.fit.to_dict(),
             # A figure of a chain whose timing is rejected is not for scripts to pick up.
             "intervals": None if self.timing is Verdict.REJECTED else self.intervals.to_dict(),
@@ -393,7 +399,20 @@ def assess_chain(
         climb=looked,
         forecast=foretold if isinstance(foretold, ForecastFindings) else None,
         no_forecast=foretold if isinstance(foretold, str) else None,
+        task_classes=_task_classes(corpus, resolved, sequences, looked),
     )
+
+
+def _task_classes(
+    corpus: TraceCorpus, resolved: ResolvedRuns, sequences: StateSequences, looked: Climb | None
+) -> TaskClassTable | None:
+    """Tell the classes of tasks of the chosen process; None where it has none."""
+    found = None if looked is None else looked.found
+    if found is None or not isinstance(found.process, MixtureFit):
+        return None
+    tasks = corpus.tasks
+    names = [(tasks.task_set[row] or "", tasks.task_id[row]) for row in resolved.task_row]
+    return task_class_table(found.process, sequences, names, timing=found.bound.verdict)
 
 
 def _forecast(

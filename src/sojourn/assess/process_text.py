@@ -5,14 +5,28 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sojourn.tables import p_text, text_table
+from sojourn.tables import clean, n_of, p_text, text_table
 
 if TYPE_CHECKING:
     from sojourn.assess.chain import ChainFindings
     from sojourn.assess.climb import ProcessFindings
+    from sojourn.assess.task_classes import TaskClassRow, TaskClassTable
     from sojourn.process.choice import CandidateScore
 
-__all__ = ["candidate_cells", "choice_caption", "evidence_rows", "process_lines", "shown_bounds"]
+__all__ = [
+    "CLASS_HEADER",
+    "candidate_cells",
+    "choice_caption",
+    "class_caption",
+    "class_cells",
+    "class_tasks",
+    "evidence_rows",
+    "process_lines",
+    "shown_bounds",
+]
+
+CLASS_HEADER = ("class", "share", "tasks", "success", "mean steps", "observed", "observed steps")
+_TASKS_IN_TEXT = 8
 
 
 def process_lines(chain: ChainFindings) -> list[str]:
@@ -32,7 +46,64 @@ def process_lines(chain: ChainFindings) -> list[str]:
         lines += text_table(("", ""), evidence_rows(found), left=2)
         lines += found.fit_test.reasons
         lines += found.notes
-    return [*lines, *looked.notes]
+    return [*lines, *_class_lines(chain.task_classes), *looked.notes]
+
+
+def _class_lines(table: TaskClassTable | None) -> list[str]:
+    if table is None:
+        return []
+    lines = [f"{class_caption(table)}:"]
+    lines += text_table(
+        CLASS_HEADER, [class_cells(number, row) for number, row in enumerate(table.rows, 1)]
+    )
+    lines += [
+        f"class {number}: {class_tasks(row, _TASKS_IN_TEXT)}"
+        for number, row in enumerate(table.rows, 1)
+    ]
+    return [*lines, *table.notes]
+
+
+def class_caption(table: TaskClassTable) -> str:
+    """Say what the figures of the classes of tasks are."""
+    return (
+        f"classes of tasks of the {table.process} process, the easiest first; its figures up to "
+        f"step {table.horizon}, without intervals, beside those of the runs of the tasks that are "
+        "most likely of the class"
+    )
+
+
+def class_cells(number: int, row: TaskClassRow) -> tuple[str, ...]:
+    """Return one row of the table of classes of tasks."""
+    return (
+        str(number),
+        f"{row.share:.0%}",
+        f"{row.n_tasks:,}",
+        _decimals(row.success, 3),
+        _decimals(row.mean_steps, 1),
+        _decimals(row.observed_success, 3),
+        _decimals(row.observed_steps, 1),
+    )
+
+
+def class_tasks(row: TaskClassRow, at_most: int) -> str:
+    """Name the tasks of a class, the surest first, and how many are sure."""
+    if not row.n_tasks:
+        return "no task is most likely of this class"
+    named = [
+        clean(task.task_id, limit=40)
+        + ("" if task.probability >= 0.9 else f" ({task.probability:.2f})")
+        for task in row.members[:at_most]
+    ]
+    more = row.n_tasks - len(named)
+    return (
+        f"{n_of(row.n_tasks, 'task')}, {row.n_clear:,} with probability 0.9 or more: "
+        + ", ".join(named)
+        + (f", and {more:,} more" if more else "")
+    )
+
+
+def _decimals(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def choice_caption(chain: ChainFindings) -> str:
@@ -40,7 +111,7 @@ def choice_caption(chain: ChainFindings) -> str:
     choice = None if chain.climb is None else chain.climb.choice
     if choice is None:
         return "none compared"
-    rule = "the simplest within one standard error of the best"
+    rule = "the simplest within one standard error of the best (1.5 for the homogeneous chain)"
     if chain.chosen != choice.chosen:
         rule += " whose timing is accepted"
     return (

@@ -32,6 +32,7 @@ __all__ = [
     "Assessment",
     "GroupedAssessment",
     "Heterogeneity",
+    "LawRow",
     "PassRow",
     "PolicyRow",
     "Rates",
@@ -130,6 +131,23 @@ class PassRow:
         return self.n_tasks == 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LawRow:
+    """pass^k and pass@k of the law that stands in for the beta-binomial, for one k.
+
+    Attributes
+    ----------
+    k : int
+        Number of attempts.
+    all_succeed, any_succeeds : Estimate
+        pass^k and pass@k of the law; never more than inconclusive beyond the attempts.
+    """
+
+    k: int
+    all_succeed: Estimate
+    any_succeeds: Estimate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Heterogeneity:
     """How much tasks differ in their chance of success.
@@ -153,6 +171,8 @@ class Heterogeneity:
         Expected if all tasks were alike.
     law : MixingChoice or None
         The law of tasks that stands in where the beta-binomial fails its check; None elsewhere.
+    law_rows : tuple of LawRow
+        What that law says of k attempts, ascending in k; empty without it.
     """
 
     icc: Estimate
@@ -164,21 +184,21 @@ class Heterogeneity:
     expected: npt.NDArray[np.float64]
     alike: npt.NDArray[np.float64]
     law: MixingChoice | None = None
+    law_rows: tuple[LawRow, ...] = ()
 
-    def law_lines(self, k: int) -> list[str]:
-        """Say which law stands in for the beta-binomial, and what it says of pass^k."""
+    def law_lines(self) -> list[str]:
+        """Say which law stands in for the beta-binomial, and what it says of the largest k."""
         if self.law is None:
             return []
         names = {
             "inflated": "a beta law with atoms at 0 and 1",
             "nonparametric": "a law without a form",
-            "beta_binomial": "the beta-binomial after all",
         }
         p = self.law.checks.get(self.law.kind)
         fits = "fits" if self.law.fits else "is the nearest, and does not fit either"
         shown = "" if p is None else f" (p {p_text(p)})"
-        beyond = self.law.pass_hat(k)
-        return [f"{names[self.law.kind]} {fits}{shown}: pass^{k} is then {beyond}"]
+        last = self.law_rows[-1]
+        return [f"{names[self.law.kind]} {fits}{shown}: pass^{last.k} is then {last.all_succeed}"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in the form of the JSON contract."""
@@ -197,6 +217,8 @@ class Heterogeneity:
                 "fits": self.law.fits,
                 "checks": {name: number(p) for name, p in self.law.checks.items()},
                 "reasons": list(self.law.reasons),
+                "pass_hat": [{"k": row.k, **row.all_succeed.to_dict()} for row in self.law_rows],
+                "pass_at": [{"k": row.k, **row.any_succeeds.to_dict()} for row in self.law_rows],
             },
         }
 

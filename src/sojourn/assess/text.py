@@ -222,7 +222,7 @@ def _heterogeneity(result: TraceAssessment) -> list[str]:
         f"intraclass correlation {estimate_text(hetero.icc)}; permutation p {p_text(p)}: {verdict}",
         *lines,
         f"the beta-binomial law {fits} its check (p {p_text(hetero.check_p)})",
-        *hetero.law_lines(result.attempts[-1].k),
+        *hetero.law_lines(),
     ]
 
 

@@ -20,6 +20,7 @@ from sojourn.assess.chain import DEFAULT_CHAIN, ChainSettings, assess_chain
 from sojourn.assess.results import (
     GroupedAssessment,
     Heterogeneity,
+    LawRow,
     PassRow,
     PolicyRow,
     Rates,
@@ -194,7 +195,7 @@ def _assess(
         _doubted(row, doubt) for row in _pass_rows(counts, ci_prob, n_resamples, for_attempts)
     )
     curves = observed_curves(corpus, resolved, ci_prob, n_resamples, for_curves)
-    heterogeneity = _heterogeneity(counts, ci_prob, n_resamples, for_tests)
+    heterogeneity = _heterogeneity(counts, attempts, doubt, ci_prob, n_resamples, for_tests)
     found = None
     if chain is not None:
         found = assess_chain(
@@ -408,7 +409,12 @@ def _both_ends(bounds: AttemptBounds) -> tuple[float, float]:
 
 
 def _heterogeneity(
-    counts: TaskCounts, ci_prob: float, n_resamples: int, rng: np.random.Generator
+    counts: TaskCounts,
+    attempts: tuple[PassRow, ...],
+    doubt: str | None,
+    ci_prob: float,
+    n_resamples: int,
+    rng: np.random.Generator,
 ) -> Heterogeneity:
     for_test, for_check, for_law = rng.spawn(3)
     test = test_homogeneity(counts, n_resamples=n_resamples, rng=for_test)
@@ -417,20 +423,39 @@ def _heterogeneity(
     check_p = predictive_check(counts, posterior, rng=for_check) if repeated else None
     observed = counts.histogram()
     n = observed.size - 1
+    fits = None if check_p is None else bool(check_p > _CHECK_LEVEL)
+    other = None
+    if fits is False:
+        other = choose_mixing(
+            counts,
+            posterior=posterior,
+            check_p=check_p,
+            alpha=_CHECK_LEVEL,
+            n_resamples=_LAW_RESAMPLES,
+            rng=for_law,
+        )
     law = count_law(n, posterior.mean, posterior.icc)
     alike = count_law(n, np.array([counts.rate]), np.zeros(1))[0]
     return Heterogeneity(
         icc=icc(counts, ci_prob=ci_prob),
         p_value=test.p_value,
         tarone_p=test.tarone_p,
-        fits=None if check_p is None else bool(check_p > _CHECK_LEVEL),
+        fits=fits,
         check_p=check_p,
         observed=observed,
         expected=posterior.weight @ law * observed.sum(),
         alike=alike * observed.sum(),
-        law=None
-        if check_p is None or check_p > _CHECK_LEVEL
-        else choose_mixing(counts, posterior=posterior, n_resamples=_LAW_RESAMPLES, rng=for_law),
+        law=other,
+        law_rows=()
+        if other is None
+        else tuple(
+            LawRow(
+                k=row.k,
+                all_succeed=_cautious(other.pass_hat(row.k, ci_prob=ci_prob), doubt),
+                any_succeeds=_cautious(other.pass_at(row.k, ci_prob=ci_prob), doubt),
+            )
+            for row in attempts
+        ),
     )
 
 

@@ -118,6 +118,7 @@ def choose_mixing(
     counts: TaskCounts,
     *,
     posterior: BetaBinomialPosterior | None = None,
+    check_p: float | None = None,
     alpha: float = 0.05,
     n_resamples: int = 199,
     rng: Generatable = None,
@@ -130,8 +131,11 @@ def choose_mixing(
         Successes and attempts of each task.
     posterior : BetaBinomialPosterior, optional
         The beta-binomial fit to `counts`, where there is one already.
+    check_p : float, optional
+        The p of the predictive check of `posterior`, where it was made already: another draw of
+        the same check could contradict it.
     alpha : float
-        Size of each check.
+        Size of each check, which is passed by a p over it.
     n_resamples : int
         Corpora drawn in a check, and resamples behind an interval.
     rng : Generator, int, SeedSequence or None
@@ -144,6 +148,8 @@ def choose_mixing(
         them and its check is passed; else without a form.
     """
     check_fraction(alpha, name="alpha")
+    if check_p is not None and (posterior is None or not 0.0 <= check_p <= 1.0):
+        raise ValueError(f"check_p must be the p-value of a posterior that is given, not {check_p}")
     source = generator(rng)
     if counts.max_attempts < 2:
         return MixingChoice(
@@ -155,9 +161,9 @@ def choose_mixing(
             counts=counts,
         )
     law = fit_beta_binomial(counts) if posterior is None else posterior
-    p = predictive_check(counts, law, rng=source)
+    p = predictive_check(counts, law, rng=source) if check_p is None else check_p
     checks = {"beta_binomial": p}
-    if p >= alpha:
+    if p > alpha:
         reason = f"a beta law of tasks gives such counts (predictive p = {p:.3g})"
         return _chosen("beta_binomial", (reason,), checks, law, True, counts)
     reasons = [f"no beta law of tasks gives such counts (predictive p = {p:.3g})"]
@@ -165,7 +171,7 @@ def choose_mixing(
         inflated = fit_inflated(counts, n_resamples=n_resamples, rng=source)
         p = inflated.predictive_check(n_resamples=n_resamples, rng=source)
         checks["inflated"] = p
-        if p >= alpha:
+        if p > alpha:
             reasons.append(f"one with atoms at 0 and 1 does (p = {p:.3g})")
             return _chosen("inflated", tuple(reasons), checks, inflated, True, counts)
         reasons.append(f"nor does one with atoms at 0 and 1 (p = {p:.3g})")
@@ -174,7 +180,7 @@ def choose_mixing(
     free = fit_nonparametric(counts, n_resamples=n_resamples, rng=source)
     p = free.predictive_check(n_resamples=n_resamples, rng=source)
     checks["nonparametric"] = p
-    fits = p >= alpha
+    fits = p > alpha
     reasons.append(
         f"the most probable of all laws is shown (p = {p:.3g})"
         if fits

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sojourn.assess.chain import ChainFindings
-from sojourn.assess.process_text import candidate_cells, choice_caption, evidence_rows
+from sojourn.assess.process_text import (
+    CLASS_HEADER,
+    candidate_cells,
+    choice_caption,
+    class_caption,
+    class_cells,
+    class_tasks,
+    evidence_rows,
+)
+from sojourn.assess.task_classes import TaskClassTable
 from sojourn.report.parts import Rows
 from sojourn.tables import clean
 
 __all__ = ["process_notes", "process_paragraphs", "process_tables"]
+
+_TASKS_ON_PAGE = 40
 
 
 def process_paragraphs(chain: ChainFindings) -> list[str]:
@@ -54,6 +65,27 @@ def process_tables(chain: ChainFindings) -> Iterator[Rows]:
             rows=list(evidence_rows(looked.found)),
             left=2,
         )
+    if chain.task_classes is not None:
+        yield from _class_tables(chain.task_classes)
+
+
+def _class_tables(table: TaskClassTable) -> Iterator[Rows]:
+    caption = class_caption(table)
+    yield Rows(
+        caption=f"{caption[:1].upper()}{clean(caption[1:], limit=500)}.",
+        header=CLASS_HEADER,
+        rows=[class_cells(number, row) for number, row in enumerate(table.rows, 1)],
+    )
+    yield Rows(
+        caption="Tasks of each class, the surest first; a number behind a task is the probability "
+        "that it belongs there, where under 0.9.",
+        header=("class", "tasks"),
+        rows=[
+            (f"class {number}", class_tasks(row, _TASKS_ON_PAGE))
+            for number, row in enumerate(table.rows, 1)
+        ],
+        left=2,
+    )
 
 
 def process_notes(chain: ChainFindings) -> list[str]:
@@ -66,4 +98,6 @@ def process_notes(chain: ChainFindings) -> list[str]:
         notes += [f"{row.name}: {note}" for row in looked.choice.scores for note in row.notes]
     if looked.found is not None:
         notes += [*looked.found.fit_test.reasons, *looked.found.notes]
+    if chain.task_classes is not None:
+        notes += chain.task_classes.notes
     return [f"{note[:1].upper()}{note[1:]}." for note in notes]

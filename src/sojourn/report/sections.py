@@ -272,7 +272,7 @@ def _task_section(result: TraceAssessment, figures: dict[str, Figure]) -> Sectio
         paragraphs=[
             f"{verdict} (permutation p {p}). Intraclass correlation "
             f"{estimate_cell(tasks.icc)}. The beta-binomial law {fits} its check.",
-            *(f"{line[:1].upper()}{line[1:]}." for line in tasks.law_lines(result.attempts[-1].k)),
+            *(f"{line[:1].upper()}{line[1:]}." for line in tasks.law_lines()),
         ],
         figures=only(figures, "tasks"),
         tables=[table] if table.rows else [],
