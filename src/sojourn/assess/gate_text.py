@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sojourn.assess.gate import GateAnswer, RuleResult
 from sojourn.estimates import Estimate
-from sojourn.tables import clean, text_table, wrapped
+from sojourn.tables import clean, escape, text_table, wrapped
 
 if TYPE_CHECKING:
     from sojourn.assess.gate import Gate
 
 __all__ = ["describe", "junit", "markdown", "workflow_commands"]
-
-# What XML 1.0 does not allow in a text, and what Markdown takes for its own.
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|<>~&@^])")
 
 
 def describe(gate: Gate) -> str:
@@ -81,21 +76,19 @@ def markdown(gate: Gate) -> str:
         drop = "-" if result.smallest_drop is None else f"{result.smallest_drop:.3f}"
         cells = (
             str(result.answer),
-            _plain(result.rule),
-            _plain(result.group),
-            _plain(_figure(result.estimate)),
+            escape.markdown(result.rule),
+            escape.markdown(result.group),
+            escape.markdown(_figure(result.estimate)),
             drop,
         )
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("")
     for result in gate.results:
-        lines += [f"- {_plain(result.rule)}: {_plain(reason)}" for reason in result.reasons]
-    return "\n".join([*lines, *(f"- {_plain(note)}" for note in _notes(gate)), ""])
-
-
-def _plain(text: str) -> str:
-    """Return a text of a log as Markdown that shows it and does nothing else."""
-    return _MARKDOWN.sub(r"\\\1", clean(text, limit=500))
+        lines += [
+            f"- {escape.markdown(result.rule)}: {escape.markdown(reason)}"
+            for reason in result.reasons
+        ]
+    return "\n".join([*lines, *(f"- {escape.markdown(note)}" for note in _notes(gate)), ""])
 
 
 def junit(gate: Gate, *, inconclusive: str = "error") -> str:
@@ -125,20 +118,15 @@ def junit(gate: Gate, *, inconclusive: str = "error") -> str:
 
 def _case(result: RuleResult, inconclusive: str) -> str:
     told = "; ".join((_figure(result.estimate), *result.reasons))
-    name = f'<testcase classname="{_xml(result.group)}" name="{_xml(result.rule)}"'
+    group, rule = escape.xml_text(result.group), escape.xml_text(result.rule)
+    name = f'<testcase classname="{group}" name="{rule}"'
     answer = result.answer
     if answer is GateAnswer.INCONCLUSIVE and inconclusive != "error":
         answer = GateAnswer(inconclusive)
     if answer is GateAnswer.PASS:
-        return f"{name}><system-out>{_xml(told)}</system-out></testcase>"
+        return f"{name}><system-out>{escape.xml_text(told)}</system-out></testcase>"
     kind = "failure" if answer is GateAnswer.FAIL else "error"
-    return f'{name}><{kind} message="{_xml(f"{result.answer}: {told}")}"/></testcase>'
-
-
-def _xml(text: str) -> str:
-    from html import escape
-
-    return escape(_NOT_XML.sub("?", clean(text, limit=1000)), quote=True)
+    return f'{name}><{kind} message="{escape.xml_text(f"{result.answer}: {told}")}"/></testcase>'
 
 
 def workflow_commands(gate: Gate) -> Sequence[str]:
@@ -149,14 +137,6 @@ def workflow_commands(gate: Gate) -> Sequence[str]:
             continue
         level = "error" if result.answer is GateAnswer.FAIL else "warning"
         told = "; ".join((_figure(result.estimate), *result.reasons))
-        title = f"{result.answer}: {result.rule}"
-        lines.append(f"::{level} title={_property(title)}::{_data(f'{result.group}: {told}')}")
+        title = escape.annotation_property(f"{result.answer}: {result.rule}")
+        lines.append(f"::{level} title={title}::{escape.annotation_data(f'{result.group}: {told}')}")
     return lines
-
-
-def _data(text: str) -> str:
-    return clean(text, limit=1000).replace("%", "%25")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,7 +1,8 @@
 """Sessions as one file that any tool can read: Parquet, CSV or JSON lines, a task a row.
 
 The columns are those of the table of sessions that readers take, so that a file goes in again as
-it came out. A task whose outcome is unknown by the default policy has no `success`: what
+it came out; in a CSV an apostrophe stands before what a spreadsheet would take for a formula, and
+is taken off again. A task whose outcome is unknown by the default policy has no `success`: what
 ``faults="failure"`` makes of it is the same as before.
 """
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from sojourn._files import replacing
 from sojourn.corpus.columns import Categorical
 from sojourn.corpus.sessions import SessionLog
+from sojourn.tables.escape import csv_cell
 
 __all__ = ["SESSION_SUFFIXES", "write_sessions"]
 
@@ -95,7 +97,20 @@ def _write_csv(log: SessionLog, path: Path) -> None:
 
     with csv.CSVWriter(path, _table(log, slice(0, 0)).schema) as file:
         for table in _tables(log):
-            file.write_table(table)
+            file.write_table(_without_formulas(table))
+
+
+def _without_formulas(table: Any) -> Any:
+    """Return a table whose texts no spreadsheet takes for formulas."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            found = table.column(place).combine_chunks().dictionary_encode()
+            cells = [csv_cell(text) for text in found.dictionary.to_pylist()]
+            column = pa.array(cells, pa.string()).take(found.indices)
+            table = table.set_column(place, field, column)
+    return table
 
 
 def _write_jsonl(log: SessionLog, path: Path) -> None:

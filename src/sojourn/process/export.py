@@ -23,6 +23,7 @@ import numpy.typing as npt
 from sojourn._validation import check_choice
 from sojourn.process.unrolled import UnrolledChain, unroll
 from sojourn.tables import clean
+from sojourn.tables.escape import dot_string, mermaid_string
 
 __all__ = ["EXPORTS", "export_process"]
 
@@ -231,13 +232,10 @@ def _drawable(chain: UnrolledChain) -> _Explicit:
 def _dot(chain: UnrolledChain) -> str:
     made = _drawable(chain)
 
-    def quoted(text: str) -> str:
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
     lines = ["digraph chain {", "  rankdir=LR;", "  n0 [shape=point];"]
     for state, owner in enumerate(made.owner):
         if owner is not None:
-            lines.append(f"  n{state} [shape=box, label={quoted(clean(made.state_names[owner]))}];")
+            lines.append(f"  n{state} [shape=box, label={dot_string(made.state_names[owner])}];")
     lines += [
         f'  n{made.success} [shape=doublecircle, label="success"];',
         f'  n{made.failure} [shape=doublecircle, label="failure"];',
@@ -249,16 +247,10 @@ def _dot(chain: UnrolledChain) -> str:
 def _mermaid(chain: UnrolledChain) -> str:
     made = _drawable(chain)
 
-    def quoted(text: str) -> str:
-        # Numeric entities: neither its markup nor its directives can be spelt with them.
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in " _.,-") else f"#{ord(c)};"
-                        for c in text)  # fmt: skip
-        return f'"{plain}"'
-
     lines = ["flowchart LR", "  n0(( ))"]
     for state, owner in enumerate(made.owner):
         if owner is not None:
-            lines.append(f"  n{state}[{quoted(clean(made.state_names[owner]))}]")
+            lines.append(f"  n{state}[{mermaid_string(made.state_names[owner])}]")
     lines += [f'  n{made.success}(["success"])', f'  n{made.failure}(["failure"])']
     lines += [f'  n{i} -->|"{p:.2f}"| n{j}' for i, j, p in _edges(made)]
     return "\n".join([*lines, ""])

@@ -42,6 +42,8 @@ from sojourn.readers._rows import (
 )
 from sojourn.readers._step_rows import StepRows
 from sojourn.readers.base import ReadOptions, Record
+from sojourn.readers.inspect_scout import is_scout
+from sojourn.tables.escape import csv_text
 
 __all__ = ["Frame", "TableReader", "column_names", "note_unused", "open_table"]
 
@@ -63,7 +65,8 @@ class TableReader:
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is Parquet of another hand, or has a table's name or header."""
         if head.startswith(_MAGIC):
-            return not is_canonical(source) and not holds_sessions(column_names(source, head))
+            names = column_names(source, head)
+            return not (is_canonical(source) or holds_sessions(names) or is_scout(names))
         text = head.lstrip()
         if not text or text[:1] in b"[{":
             return False
@@ -275,8 +278,10 @@ class _CsvTable:
             try:
                 for batch in self._open(file, columns, ragged, is_utf8=survey.is_utf8):
                     texts = {
-                        name: _texts(
-                            batch.column(str(place)), complaints, is_recoded=not survey.is_utf8
+                        name: _unguarded(
+                            _texts(
+                                batch.column(str(place)), complaints, is_recoded=not survey.is_utf8
+                            )
                         )
                         for name, place in columns.items()
                     }
@@ -368,6 +373,11 @@ def _texts(column: Any, complaints: Complaints, *, is_recoded: bool = False) -> 
             what="bytes",
         )
     return Texts(codes, texts)
+
+
+def _unguarded(texts: Texts) -> Texts:
+    """Return the texts of a CSV without the apostrophes that keep them from being formulas."""
+    return Texts(texts.codes, [text and csv_text(text) for text in texts.values])
 
 
 class _Survey(NamedTuple):

@@ -1,30 +1,12 @@
-"""Plain-text tables for a terminal, and the one place that makes a label safe to print there."""
+"""Plain-text tables for a terminal."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 
-from sojourn._limits import SHOWN_LETTERS
+from sojourn.tables.escape import clean
 
-__all__ = ["clean", "indent", "p_text", "text_table"]
-
-_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-
-
-def clean(label: object, *, limit: int = SHOWN_LETTERS) -> str:
-    """Return a label from a log as one short line without control characters.
-
-    Control characters, escape sequences' first byte, line ends and the marks that turn the
-    direction of text are replaced by ``?``: a log must not be able to write to a terminal.
-    """
-    text = "".join(
-        "?"
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-        else character
-        for character in str(label)[: limit + 1]
-    )
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+__all__ = ["indent", "p_text", "text_table"]
 
 
 def p_text(p: float | None) -> str:
