@@ -138,5 +138,6 @@ def workflow_commands(gate: Gate) -> Sequence[str]:
         level = "error" if result.answer is GateAnswer.FAIL else "warning"
         told = "; ".join((_figure(result.estimate), *result.reasons))
         title = escape.annotation_property(f"{result.answer}: {result.rule}")
-        lines.append(f"::{level} title={title}::{escape.annotation_data(f'{result.group}: {told}')}")
+        message = escape.annotation_data(f"{result.group}: {told}")
+        lines.append(f"::{level} title={title}::{message}")
     return lines
