@@ -51,6 +51,8 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except OSError as error:
         error.filename, error.filename2 = os.fspath(path), None
+        if error.errno is not None:  # Arrow's own words name the temporary file
+            error.strerror = os.strerror(error.errno)
         raise
 
 
