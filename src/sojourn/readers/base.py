@@ -53,6 +53,7 @@ READERS: dict[str, str] = {
     "every-eval-ever": "sojourn.readers.every_eval_ever:EveryEvalEverReader",
     "harbor": "sojourn.readers.harbor:HarborReader",
     "inspect": "sojourn.readers.inspect_ai:InspectReader",
+    "inspect-scout": "sojourn.readers.inspect_scout:InspectScoutReader",
     "langfuse": "sojourn.readers.langfuse:LangfuseReader",
     "langsmith": "sojourn.readers.langsmith:LangSmithReader",
     "lm-eval": "sojourn.readers.lm_eval:LmEvalReader",
