@@ -31,8 +31,10 @@ CASES: dict[str, tuple[list[object], list[str]]] = {
         ["g.json", "g.xml", "g.md"],
     ),
     "plan": (
-        ["plan", "A", "success_rate >= .1", "--draws", 100, "--tasks", 9, "--attempts", 3]
-        + ["--json", "p.json"],
+        [
+            *("plan", "A", "success_rate >= .1", "--draws", 100, "--tasks", 9, "--attempts", 3),
+            *("--json", "p.json"),
+        ],
         ["p.json"],
     ),
     "simulate runs": (["simulate", "react", "--tasks", 5, "-o", "s.jsonl"], ["s.jsonl"]),
