@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ import typer
 from sojourn.tables import n_of
 
 if TYPE_CHECKING:
-    from sojourn.corpus import Policy, SessionLog, TraceCorpus
+    from sojourn.corpus import Anonymiser, Policy, SessionLog, TraceCorpus
     from sojourn.readers import ReadOptions
 
 Paths = Annotated[
@@ -37,6 +38,21 @@ Outcomes = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="Fail (exit 3) on the first thing that is skipped.")
 ]
+Anonymise = Annotated[
+    bool,
+    typer.Option(
+        "--anonymise",
+        help="Replace ids of tasks, runs, sessions and files by keyed hashes in every output.",
+    ),
+]
+AnonymiseKey = Annotated[
+    str | None,
+    typer.Option(
+        "--anonymise-key",
+        metavar="KEY",
+        help="Give the same names in every run of this key (better: set SOJOURN_ANONYMISE_KEY).",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes on stderr.")]
 
 
@@ -57,6 +73,41 @@ def read_options(columns: list[str] | None, scorer: str | None) -> ReadOptions:
             raise typer.BadParameter(f"{item!r} is not OURS=THEIRS", param_hint="--map")
         mapping[ours] = theirs
     return ReadOptions(columns=mapping, scorer=scorer)
+
+
+def anonymiser(wanted: bool, key: str | None) -> Anonymiser | None:
+    """Return what gives ids other names, None where that is not wanted; a key says that it is.
+
+    Raises
+    ------
+    typer.BadParameter
+        If the key is empty.
+    """
+    from sojourn.corpus import Anonymiser
+
+    if not wanted and key is None:
+        return None
+    if key == "":
+        raise typer.BadParameter("the key is empty", param_hint="--anonymise-key")
+    return Anonymiser(key or os.environ.get("SOJOURN_ANONYMISE_KEY") or None)
+
+
+def hidden_command(words: list[str]) -> list[str]:
+    """Return a command line with its verb, options and numbers, and without any other value."""
+    shown = words[:1]
+    for word in words[1:]:
+        option, mark, value = word.partition("=")
+        if not word.startswith("-"):
+            shown.append(word if _is_number(word) else "...")
+        elif mark and not _is_number(value):
+            shown.append(f"{option}=...")
+        else:
+            shown.append(word)
+    return shown
+
+
+def _is_number(word: str) -> bool:
+    return word.replace(".", "", 1).isdecimal()
 
 
 def check_format(name: str | None) -> None:
@@ -89,6 +140,7 @@ def read_corpus(
     outcomes: Path | None,
     strict: bool,
     quiet: bool,
+    names: Anonymiser | None = None,
 ) -> TraceCorpus:
     """Read the runs that a command was given, verdicts joined, with progress on stderr."""
     from sojourn.cli._progress import Progress
@@ -113,7 +165,9 @@ def read_corpus(
         )
         if (spool := spool_of(files)) is not None:
             corpus = _named_plainly(corpus, spool)
-    return corpus if verdicts is None else join_outcomes(corpus, verdicts)
+    if verdicts is not None:
+        corpus = join_outcomes(corpus, verdicts)
+    return corpus if names is None else names.runs(corpus)
 
 
 def _named_plainly(corpus: TraceCorpus, spool: str) -> TraceCorpus:

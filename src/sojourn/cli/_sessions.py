@@ -13,7 +13,7 @@ from sojourn.tables import n_of
 
 if TYPE_CHECKING:
     from sojourn.assess import GroupedSessionAssessment
-    from sojourn.corpus import Policy, SessionLog, TraceCorpus
+    from sojourn.corpus import Anonymiser, Policy, SessionLog, TraceCorpus
     from sojourn.records import OperationalProfile
 
 __all__ = [
@@ -95,6 +95,9 @@ _RUNS_ONLY = {
     "limits": "--limits",
     "resamples": "--resamples",
     "states": "--states",
+    "features": "--features",
+    "n_states": "--n-states",
+    "encoder": "--encoder",
     "method": "--method",
     "margin": "--margin",
     "draws": "--draws",
@@ -192,19 +195,21 @@ def read_log(
     scorer: str | None,
     strict: bool,
     quiet: bool,
+    names: Anonymiser | None = None,
 ) -> SessionLog:
     """Read the sessions that a command was given, with progress on stderr."""
     from sojourn.cli._progress import Progress
     from sojourn.readers import read_sessions
 
     with Progress(quiet=quiet) as progress:
-        return read_sessions(
+        log = read_sessions(
             *paths,
             format=format,
             options=read_options(columns, scorer),
             strict=strict,
             progress=lambda path, n: progress.say(f"reading {path.name}: {n} tasks"),
         )
+    return log if names is None else names.sessions(log)
 
 
 def assess_log(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli._options import (
+    Anonymise,
+    AnonymiseKey,
     Columns,
     Format,
     Outcomes,
@@ -16,6 +18,8 @@ from sojourn.cli._options import (
     Quiet,
     Scorer,
     Strict,
+    anonymiser,
+    hidden_command,
     policy,
     read_corpus,
 )
@@ -35,6 +39,7 @@ from sojourn.cli._sessions import (
     refuse,
     stream,
 )
+from sojourn.cli._states import Encoder, Features, NStates, States, state_settings
 from sojourn.cli._stdin import as_files
 
 if TYPE_CHECKING:
@@ -59,12 +64,6 @@ By = Annotated[
     list[str] | None,
     typer.Option(
         "--by", metavar="FIELD", help="Group runs by this field (default task_set, agent, model)."
-    ),
-]
-States = Annotated[
-    Path | None,
-    typer.Option(
-        "--states", metavar="FILE", help="States of steps: a JSON object or a CSV, name to state."
     ),
 ]
 Method = Annotated[
@@ -103,6 +102,9 @@ def command(
     resamples: Resamples = 1999,
     ci: Annotated[float, typer.Option("--ci", help="Probability of intervals.")] = 0.95,
     states: States = None,
+    features: Features = None,
+    n_states: NStates = None,
+    encoder: Encoder = None,
     method: Method = "exact",
     margin: Margin = 0.10,
     draws: Annotated[int, typer.Option(help="Draws of the exact test.", min=99)] = 999,
@@ -136,6 +138,8 @@ def command(
             help="Exit with 5 if a claim on the process is rejected, 6 if one is inconclusive.",
         ),
     ] = False,
+    anonymise: Anonymise = False,
+    anonymise_key: AnonymiseKey = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show formats, groups, columns and policy; stop.")
     ] = False,
@@ -157,10 +161,10 @@ def command(
     settings = None
     if chain:
         settings = _chain_settings(
-            states,
-            method,
-            margin,
-            draws,
+            states=state_settings(states, features, n_states, encoder),
+            method=method,
+            margin=margin,
+            n_draws=draws,
             power=power,
             process=process,
             quick=quick,
@@ -168,12 +172,19 @@ def command(
         )
     if require_certificate and settings is None:
         raise typer.BadParameter("--require-certificate needs the chain; leave out --no-chain")
+    names = anonymiser(anonymise, anonymise_key)
     with as_files(paths) as files:
         kind = stream(files, wanted=as_, format=format, quiet=quiet, outcomes=outcomes)
         refuse(context, kind)
         if kind == "sessions":
             log = read_log(
-                files, format=format, columns=columns, scorer=scorer, strict=strict, quiet=quiet
+                files,
+                format=format,
+                columns=columns,
+                scorer=scorer,
+                strict=strict,
+                quiet=quiet,
+                names=names,
             )
             found = assess_log(
                 log,
@@ -192,7 +203,7 @@ def command(
                 bootstrap=bootstrap,
                 published=published,
             )
-            emit(found, html=html, json=json, quiet=quiet)
+            emit(found, html=html, json=json, quiet=quiet, anonymous=names is not None)
             return
         corpus = read_corpus(
             files,
@@ -202,6 +213,7 @@ def command(
             outcomes=outcomes,
             strict=strict,
             quiet=quiet,
+            names=names,
         )
     note_sessions(corpus, wanted=as_, quiet=quiet)
     from sojourn.assess import assess_groups
@@ -218,20 +230,16 @@ def command(
             rng=seed,
             progress=lambda group: progress.say(f"assessing {group}"),
         )
-    emit(result, html=html, json=json, quiet=quiet)
+    emit(result, html=html, json=json, quiet=quiet, anonymous=names is not None)
     if require_certificate:
         _require_certificate(result)
 
 
-def _chain_settings(
-    states: Path | None, method: str, margin: float, draws: int, **more: Any
-) -> ChainSettings:
+def _chain_settings(**given: Any) -> ChainSettings:
     from sojourn.assess.chain import ChainSettings
-    from sojourn.readers.state_table import read_state_table
 
-    table = None if states is None else read_state_table(states)
     try:
-        return ChainSettings(table=table, method=method, margin=margin, n_draws=draws, **more)
+        return ChainSettings(**given)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -290,12 +298,14 @@ def emit(
     html: Path | None,
     json: str | None,
     quiet: bool,
+    anonymous: bool = False,
 ) -> None:
     """Write a result where it was asked for: text or JSON on stdout, files elsewhere."""
     from sojourn.report import json_text, write_json, write_report
 
     if html is not None:
-        write_report(result, html, command=["sojourn", *sys.argv[1:]])
+        words = hidden_command(sys.argv[1:]) if anonymous else sys.argv[1:]
+        write_report(result, html, command=["sojourn", *words])
     if json == "-":
         typer.echo(json_text(result), nl=False)
     else:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli._options import (
+    Anonymise,
+    AnonymiseKey,
     Columns,
     Format,
     Outcomes,
     Quiet,
     Scorer,
     Strict,
+    anonymiser,
     policy,
     read_corpus,
 )
@@ -73,6 +76,8 @@ def command(
     as_: As = None,
     profile: Profile = None,
     n_max: NMax = 20,
+    anonymise: Anonymise = False,
+    anonymise_key: AnonymiseKey = None,
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
@@ -88,6 +93,7 @@ def command(
             "name two or more sources, or one and the field to split it by (--by model)"
         )
 
+    names = anonymiser(anonymise, anonymise_key)
     kind = stream(paths, wanted=as_, format=format, quiet=quiet, outcomes=outcomes)
     refuse(context, kind)
     if kind == "sessions":
@@ -97,12 +103,18 @@ def command(
             raise typer.BadParameter("of sessions two sources are compared, as text or --json")
         logs = [
             read_log(
-                [path], format=format, columns=columns, scorer=scorer, strict=strict, quiet=quiet
+                [path],
+                format=format,
+                columns=columns,
+                scorer=scorer,
+                strict=strict,
+                quiet=quiet,
+                names=names,
             )
             for path in paths
         ]
         _sessions(
-            paths,
+            paths if names is None else ["set 1", "set 2"],
             logs,
             profile=None if profile is None else read_profile(profile),
             settings={
@@ -125,6 +137,7 @@ def command(
             outcomes=outcomes,
             strict=strict,
             quiet=quiet,
+            names=names,
         )
 
     arms = _split(read(paths[0]), by) if by is not None else _apart(paths, read)
@@ -133,6 +146,9 @@ def command(
         raise typer.BadParameter(
             f"no set is called {base!r}; there are {', '.join(arms)}", param_hint="--baseline"
         )
+    if names is not None and by is None:
+        plain = {name: f"set {number}" for number, name in enumerate(arms, 1)}
+        arms, base = {plain[name]: corpus for name, corpus in arms.items()}, plain[base]
     from sojourn.assess import compare_many
 
     try:
@@ -148,7 +164,7 @@ def command(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    emit(result, html=html, json=json, quiet=quiet)
+    emit(result, html=html, json=json, quiet=quiet, anonymous=names is not None)
 
 
 def _sessions(

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from sojourn.cli._options import (
+    Anonymise,
+    AnonymiseKey,
     Columns,
     Format,
     Outcomes,
@@ -16,6 +18,7 @@ from sojourn.cli._options import (
     Quiet,
     Scorer,
     Strict,
+    anonymiser,
     check_output,
     read_corpus,
     write_runs,
@@ -52,17 +55,26 @@ def command(
         ),
     ] = True,
     as_: As = None,
+    anonymise: Anonymise = False,
+    anonymise_key: AnonymiseKey = None,
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
     """Convert logs into one file: outcomes and the structure of steps, no text."""
+    names = anonymiser(anonymise, anonymise_key)
     with as_files(paths) as files:
         kind = stream(files, wanted=as_, format=format, quiet=quiet, outcomes=outcomes)
         refuse(context, kind)
         check_output(output, kind)
         if kind == "sessions":
             log = read_log(
-                files, format=format, columns=columns, scorer=scorer, strict=strict, quiet=quiet
+                files,
+                format=format,
+                columns=columns,
+                scorer=scorer,
+                strict=strict,
+                quiet=quiet,
+                names=names,
             )
             write_tasks(log, output)
             _tell(log.skipped, quiet=quiet)
@@ -75,6 +87,7 @@ def command(
             outcomes=outcomes,
             strict=strict,
             quiet=quiet,
+            names=names,
         )
     write_runs(corpus if digests else corpus.without_digests(), output)
     _tell(corpus.skipped, quiet=quiet)

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.cli._options import (
+    Anonymise,
+    AnonymiseKey,
     Columns,
     Format,
     Outcomes,
     Quiet,
     Scorer,
     Strict,
+    anonymiser,
     policy,
     read_corpus,
 )
@@ -88,6 +91,8 @@ def command(
     ] = None,
     seed: Seed = 0,
     resamples: Annotated[int, typer.Option(help="Bootstrap replicates.", min=99)] = 1999,
+    anonymise: Anonymise = False,
+    anonymise_key: AnonymiseKey = None,
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
@@ -107,6 +112,8 @@ def command(
     if not rules and baseline is None and per_task is None:
         raise typer.BadParameter("name a rule, such as 'success_rate >= 0.8', or --baseline PATH")
 
+    names = anonymiser(anonymise, anonymise_key)
+
     def read(sources: list[str]) -> TraceCorpus:
         return read_corpus(
             sources,
@@ -116,6 +123,7 @@ def command(
             outcomes=outcomes,
             strict=strict,
             quiet=quiet,
+            names=names,
         )
 
     with as_files(paths) as files:
@@ -125,7 +133,13 @@ def command(
             from sojourn.assess.gate import apply_session_rules, two_sided
 
             log = read_log(
-                files, format=format, columns=columns, scorer=scorer, strict=strict, quiet=quiet
+                files,
+                format=format,
+                columns=columns,
+                scorer=scorer,
+                strict=strict,
+                quiet=quiet,
+                names=names,
             )
             found = assess_log(
                 log,
@@ -145,7 +159,7 @@ def command(
                 corpus,
                 rules,
                 reference=None if baseline is None else read([baseline]),
-                name=baseline or "",
+                name=baseline or "" if names is None else "the baseline",
                 tolerance=tolerance,
                 policy=chosen,
                 settings={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sojourn.corpus.anonymous import Anonymiser
 from sojourn.corpus.builder import CorpusBuilder, TraceBatch
 from sojourn.corpus.columns import Categorical, StepTypes
 from sojourn.corpus.jsonl import write_jsonl
@@ -13,6 +14,7 @@ from sojourn.corpus.sessions import Gaps, SessionCounts, SessionLog, SessionTabl
 from sojourn.corpus.traces import Group, TaskTable, TraceCorpus
 
 __all__ = [
+    "Anonymiser",
     "Categorical",
     "CorpusBuilder",
     "Gaps",
