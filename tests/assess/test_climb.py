@@ -20,7 +20,7 @@ from sojourn.process import simulate
 from sojourn.process.choice import CandidateScore
 from sojourn.process.exchange import test_exchange as exchange_futures
 from sojourn.process.homogeneous import fit_homogeneous
-from sojourn.process.progress import fit_progress
+from sojourn.process.progress import ProgressFit, fit_progress
 from sojourn.records import Outcome, Step, Trace
 from sojourn.sequences import SUCCESS, StateSequences
 
@@ -132,16 +132,18 @@ def test_what_was_tried_before_the_accepted_one_is_named() -> None:
     rng = np.random.default_rng(0)
     with ThreadPoolExecutor(2) as threads:
         bounds = climb._bounds(fits, runs, 0.10, 49, 0.95, threads, rng)
-        verdicts = [None if b is None else b.bound.verdict for b in bounds]
+        verdicts = [b if isinstance(b, str) else b.bound.verdict for b in bounds]
         assert verdicts == [Verdict.REJECTED, Verdict.ACCEPTED]
         # Once one is accepted no other is looked at.
         assert len(climb._bounds(fits[::-1], runs, 0.10, 49, 0.95, threads, rng)) == 1
-        found = climb._certify(
+        found, lost = climb._certify(
             fits, bounds, runs, alpha=0.05, n_draws=9, n_exchanges=49, icc=None,
             approximate=False, candidates=None, threads=threads, rng=rng,
         )  # fmt: skip
+    assert lost == ()
     assert found is not None
     assert found.name == "progress"
+    assert found.runs is runs
     assert [name for name, _ in found.tried] == ["homogeneous"]
     assert any("tried as well, not accepted: homogeneous" in note for note in found.notes)
 
@@ -159,7 +161,38 @@ def test_a_process_that_cannot_be_refitted_is_left_out_and_it_is_said(
     monkeypatch.setattr(climb, "bound_process", unsettled)
     looked = look(delayed(40))
     assert looked.found is None
-    assert any("left out: progress" in note for note in looked.notes)
+    assert looked.notes == (
+        "progress: could not be refitted to resampled tasks, left out: did not settle",
+    )
+
+
+def test_a_named_process_that_cannot_be_fitted_is_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unsettled(name: str, runs: StateSequences, **given: object) -> object:
+        raise ArithmeticError("did not settle")
+
+    monkeypatch.setattr(climb, "fit_candidate", unsettled)
+    looked = look(delayed(25), name="progress")
+    assert looked.found is None
+    assert looked.notes == ("progress could not be fitted: did not settle",)
+
+
+def test_a_process_whose_test_cannot_be_made_is_left_out_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(climb, "MAX_STEPS", 600)
+    monkeypatch.setattr(ProgressFit, "refit", unable)
+    looked = look(delayed(40))
+    assert looked.found is None
+    assert any(
+        note.startswith("progress: could not be fitted to what its test looks at, left out: ")
+        for note in looked.notes
+    )
+
+
+def unable(*given: object, **more: object) -> object:
+    raise np.linalg.LinAlgError("Singular matrix")
 
 
 def test_large_corpora_are_looked_at_in_part_and_it_is_said(

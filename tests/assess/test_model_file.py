@@ -16,6 +16,7 @@ from sojourn.assess.forecast import assess_forecast, forecast_claim, measured_sk
 from sojourn.assess.model import StepReader, fit_model, model_tables, monitor_of
 from sojourn.assess.model_file import FittedModel, ModelFileError, read_model, write_model
 from sojourn.assess.state_file import state_model_from_dict, state_model_to_dict
+from sojourn.assess.state_making import StateSettings
 from sojourn.corpus import TraceCorpus
 from sojourn.corpus.simulated import corpus_of_sequences
 from sojourn.errors import NothingUsableError, ReaderError
@@ -141,6 +142,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "mode": lambda d: d["states"].update(mode="pickle"),
     "features without clusters": lambda d: d["states"].update(features={}),
     "draws": lambda d: d["draws"].update(n=3),
+    "lost draws": lambda d: d["draws"].update(n_lost=-1),
     "draw of another shape": lambda d: d["draws"]["parameters"][0]["table"].update(shape=[48]),
     "draw of negative counts": lambda d: d["draws"]["parameters"][0]["table"]["data"].__setitem__(
         0, -500.0
@@ -247,14 +249,21 @@ def test_steps_never_seen_are_flagged(corpus: TraceCorpus) -> None:
     assert odd.success.status is Status.INCONCLUSIVE
     # A table without '*' has no state for it: the forecast is that of the step alone.
     table = {name: name for name in RUNS.state_names}
-    strict = fit_model(corpus, table=table, n_draws=19, certificate=False, rng=1)
+    strict = fit_model(
+        corpus,
+        process="homogeneous",
+        states=StateSettings(table=table),
+        n_draws=19,
+        certificate=False,
+        rng=1,
+    )
     blind = monitor_of(strict).feed(Step(name="never seen"))
     assert (blind.state, blind.known) == (None, False)
     assert blind.success.value == pytest.approx(model_tables(strict).blind_success[1])
 
 
 def test_a_fit_says_what_it_may_be_believed_for(corpus: TraceCorpus) -> None:
-    model = fit_model(corpus, n_draws=19, rng=1)
+    model = fit_model(corpus, process="homogeneous", n_draws=19, rng=1)
     assert model.certificate is not None
     assert [claim["claim"] for claim in model.certificate] == ["order", "timing", "forecast"]
     assert fitted(corpus).claim_lines()[0].startswith("not certified")

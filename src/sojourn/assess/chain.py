@@ -2,88 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sojourn._validation import check_choice
-from sojourn.assess.certify import MIN_UNITS, Certificate, certify, certify_as_published
-from sojourn.assess.climb import Climb, ProcessFindings, climb
+from sojourn.assess.certified import (
+    Certified,
+    ChainSettings,
+    ChainStreams,
+    certified,
+    part_to_forecast,
+)
+from sojourn.assess.certify import MIN_UNITS, Certificate
+from sojourn.assess.climb import Climb, ProcessFindings
+from sojourn.assess.cross_fit import CrossFit
 from sojourn.assess.forecast import ForecastFindings, assess_forecast
+from sojourn.assess.state_choice import StateChoice
 from sojourn.assess.task_classes import TaskClassTable, task_class_table
 from sojourn.corpus import ResolvedRuns, TraceCorpus
 from sojourn.estimates import Claim, Estimate, Interval, Status, Verdict
-from sojourn.process.candidates import CANDIDATES, check_candidate
 from sojourn.process.choice import CandidateScore
+from sojourn.process.draws import UNFITTED
 from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
 from sojourn.process.intervals import ChainIntervals, chain_intervals
 from sojourn.process.mixture import MixtureFit
 from sojourn.sequences import StateSequences
-from sojourn.states.model import StateModel, fit_states, runs_with_steps
+from sojourn.states.model import StateModel, runs_with_steps
 
 __all__ = ["ChainFindings", "ChainSettings", "StateRow", "assess_chain"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainSettings:
-    """How the chain is made and certified.
-
-    Attributes
-    ----------
-    table : mapping of str to str, or None
-        A user's states: step name to state, ``*`` for all others.
-    mode : {"auto", "names", "clusters"}
-        How states are made without a table.
-    smoothing : {"shrinkage", "published", "none"}
-        The prior of the rows.
-    method : {"exact", "published"}
-        The certificate.
-    alpha, margin : float
-        Size of the tests; the error of a curve that is of no matter.
-    n_draws : int
-        Corpora drawn by the exact test.
-    power : bool
-        Whether to find what the test could have seen.
-    process : str or None
-        The process to certify beside the homogeneous chain; None to choose one where the
-        chain's timing is not accepted.
-    quick : bool
-        Look at the homogeneous chain alone.
-    full : bool
-        Repeat the choice of the process in every corpus of its test of fit (minutes).
-    candidates : tuple of str
-        What the choice is made among.
-    n_simulated, n_refits : int
-        Simulated corpora of the test of fit, and replicates of the bound, of a chosen process.
-    n_forecast : int
-        Refits behind the intervals of forecasts and fixes; 0 leaves forecasts out.
-    """
-
-    table: Mapping[str, str] | None = None
-    mode: str = "auto"
-    smoothing: str = "shrinkage"
-    method: str = "exact"
-    alpha: float = 0.05
-    margin: float = 0.10
-    n_draws: int = 999
-    power: bool = False
-    process: str | None = None
-    quick: bool = False
-    full: bool = False
-    candidates: tuple[str, ...] = CANDIDATES
-    n_simulated: int = 499
-    n_refits: int = 199
-    n_forecast: int = 99
-
-    def __post_init__(self) -> None:
-        if self.process is not None:
-            check_candidate(self.process)
-        check_choice(self.method, ("exact", "published"), name="method")
-        check_choice(self.mode, ("auto", "names", "clusters"), name="mode")
-        check_choice(self.smoothing, ("shrinkage", "published", "none"), name="smoothing")
 
 
 DEFAULT_CHAIN = ChainSettings()
@@ -92,8 +40,6 @@ DEFAULT_CHAIN = ChainSettings()
 _MAX_DRAWN_UNITS = 50_000_000
 _MAX_DRAWN_STEPS = 20_000_000
 _MIN_DRAWS = 99
-# Forecasts of more runs cost minutes: `sojourn fit` and `forecast` make them on demand.
-_MAX_FORECAST_RUNS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +96,10 @@ class ChainFindings:
         Why it could not be had.
     task_classes : TaskClassTable or None
         The classes of tasks, where the chosen process has such.
+    state_choice : StateChoice or None
+        The table that the states were chosen by, where they were.
+    cross_fit : CrossFit or None
+        The tests of memory with states made of other tasks, where the others are approximate.
     """
 
     states: StateModel
@@ -162,6 +112,8 @@ class ChainFindings:
     forecast: ForecastFindings | None = field(default=None, repr=False)
     no_forecast: str | None = None
     task_classes: TaskClassTable | None = field(default=None, repr=False)
+    state_choice: StateChoice | None = field(default=None, repr=False)
+    cross_fit: CrossFit | None = None
 
     @property
     def timing(self) -> Verdict:
@@ -279,6 +231,13 @@ class ChainFindings:
             estimand="population",
         )
 
+    def states_dict(self) -> dict[str, Any]:
+        """Return the states in the form of the JSON contract, with how they were made."""
+        return self.states.to_dict() | {
+            "choice": None if self.state_choice is None else self.state_choice.to_dict(),
+            "cross_fit": None if self.cross_fit is None else self.cross_fit.to_dict(),
+        }
+
     def process_dict(self) -> dict[str, Any]:
         """Return the process in the form of the JSON contract, the chain and its intervals too."""
         choice = None if self.climb is None else self.climb.choice
@@ -339,8 +298,8 @@ def assess_chain(
     kept = runs_with_steps(corpus, resolved)
     if not np.diff(corpus.offsets)[resolved.index].any():
         return None
-    for_intervals, for_certificate, for_climb, for_forecast = rng.spawn(4)
-    states = fit_states(corpus, runs=resolved, table=settings.table, mode=settings.mode)
+    streams = ChainStreams.of(rng)
+    states, choice, note = settings.states.make(corpus, resolved, rng=streams.states)
     sequences = states.transform(corpus, resolved)
     fit = fit_homogeneous(sequences, smoothing=settings.smoothing)
     intervals = chain_intervals(
@@ -349,46 +308,17 @@ def assess_chain(
         ci_prob=ci_prob,
         n_draws=_affordable_draws(fit, n_resamples),
         horizon=2 * fit.horizon,
-        rng=for_intervals,
+        rng=streams.intervals,
     )
-    if settings.method == "exact":
-        certificate = certify(
-            sequences,
-            alpha=settings.alpha,
-            margin=settings.margin,
-            n_draws=settings.n_draws,
-            approximate=not states.order_free,
-            power=settings.power,
-            rng=for_certificate,
-        )
-    else:
-        certificate = certify_as_published(
-            corpus, resolved, table=settings.table, alpha=settings.alpha, rng=for_certificate
-        )
-    looked = None
-    if _climbs(settings, fit, certificate):
-        looked = climb(
-            sequences,
-            name=settings.process,
-            candidates=settings.candidates,
-            alpha=settings.alpha,
-            margin=settings.margin,
-            n_draws=settings.n_simulated,
-            n_refits=settings.n_refits,
-            n_exchanges=settings.n_draws,
-            icc=icc,
-            approximate=not states.order_free,
-            full=settings.full,
-            chain_rejected=certificate.claim("timing").verdict is Verdict.REJECTED,
-            ci_prob=ci_prob,
-            rng=for_climb,
-        )
+    made = certified(
+        corpus, resolved, states, sequences, fit, settings=settings, note=note, icc=icc,
+        ci_prob=ci_prob, streams=streams,
+    )  # fmt: skip
+    certificate, looked = made.certificate, made.climb
     wanted = not settings.quick and settings.n_forecast > 0 and certificate.method == "exact"
     foretold: ForecastFindings | str | None = None
     if wanted and fit.horizon > 1:
-        foretold = _forecast(
-            settings, states, sequences, fit, certificate, looked, ci_prob, for_forecast
-        )
+        foretold = _forecast(settings, states, sequences, fit, made, ci_prob, streams)
     return ChainFindings(
         states=states,
         fit=fit,
@@ -400,6 +330,8 @@ def assess_chain(
         forecast=foretold if isinstance(foretold, ForecastFindings) else None,
         no_forecast=foretold if isinstance(foretold, str) else None,
         task_classes=_task_classes(corpus, resolved, sequences, looked),
+        state_choice=choice,
+        cross_fit=made.cross_fit,
     )
 
 
@@ -420,44 +352,31 @@ def _forecast(
     states: StateModel,
     sequences: StateSequences,
     fit: HomogeneousFit,
-    certificate: Certificate,
-    looked: Climb | None,
+    made: Certified,
     ci_prob: float,
-    rng: np.random.Generator,
+    streams: ChainStreams,
 ) -> ForecastFindings | str:
     """Measure forecasts of the chosen process, or say in words why that is not done."""
     if fit.n_units < MIN_UNITS:
         return f"{fit.n_units} of the {MIN_UNITS} tasks or clusters that are needed"
     if fit.unidentified:
         return "no observed path leads out of some state"
-    if sequences.n_runs > _MAX_FORECAST_RUNS:
-        return (
-            f"over {_MAX_FORECAST_RUNS:,} runs: sojourn fit and forecast make forecasts on demand"
-        )
-    found = None if looked is None else looked.found
-    claims = certificate.claims if found is None else found.claims
-    order = next(claim for claim in claims if claim.claim == "order")
+    found = made.found
+    part, notes = part_to_forecast(sequences, found, streams.part)
     try:
+        process = fit if found is None else found.process
         return assess_forecast(
             states,
-            sequences,
-            fit if found is None else found.process,
-            order,
-            rng,
+            part,
+            process if found is not None or part is sequences else fit.refit(part),
+            made.order,
+            streams.forecast,
             ci_prob=ci_prob,
             n_draws=settings.n_forecast,
+            notes=notes,
         )
-    except ArithmeticError as error:
+    except UNFITTED as error:
         return f"the process could not be fitted to every resample: {error}"
-
-
-def _climbs(settings: ChainSettings, fit: HomogeneousFit, certificate: Certificate) -> bool:
-    """Tell whether to look beyond the homogeneous chain."""
-    if settings.process is not None:
-        return settings.process != fit.name
-    if settings.quick or certificate.method != "exact" or fit.horizon <= 1:
-        return False
-    return certificate.claim("timing").verdict is not Verdict.ACCEPTED
 
 
 def _affordable_draws(fit: HomogeneousFit, wanted: int) -> int:

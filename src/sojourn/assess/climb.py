@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from sojourn.process.base import TraceProcess
 from sojourn.process.bound import MisspecificationBound
 from sojourn.process.candidates import CANDIDATES, fit_candidate
 from sojourn.process.choice import ProcessChoice, choose_process
+from sojourn.process.draws import UNFITTED
 from sojourn.process.exchange import ExchangeTest, test_exchange
 from sojourn.process.fit_test import FitTest, test_fit
 from sojourn.process.process_bound import BootstrappedProcess, ProcessBound, bound_process
@@ -46,7 +47,9 @@ class ProcessFindings:
     Attributes
     ----------
     process : process
-        Fitted to all runs.
+        Fitted to `runs`.
+    runs : StateSequences
+        All runs, or of very many those of tasks drawn at random.
     claims : tuple of Claim
         ``order`` and ``timing`` of this process.
     checks : tuple of Check
@@ -66,6 +69,7 @@ class ProcessFindings:
     """
 
     process: BootstrappedProcess = field(repr=False)
+    runs: StateSequences = field(repr=False)
     claims: tuple[Claim, ...]
     checks: tuple[Check, ...] = field(repr=False)
     timing: ProcessBound = field(repr=False)
@@ -217,9 +221,12 @@ def climb(
             if not fits:
                 return Climb(choice=choice, notes=notes)
         else:
-            fits = [fit_candidate(name, runs, rng=for_choice)]
+            try:
+                fits = [fit_candidate(name, runs, rng=for_choice)]
+            except (ValueError, ArithmeticError) as error:
+                return Climb(notes=(*notes, f"{name} could not be fitted: {error}"))
         bounds = _bounds(fits, runs, margin, n_refits, ci_prob, threads, for_bound)
-        found = _certify(
+        found, lost = _certify(
             fits,
             bounds,
             runs,
@@ -232,10 +239,7 @@ def climb(
             threads=threads,
             rng=for_rest,
         )
-    lost = [fit.name for fit, b in zip(fits, bounds, strict=False) if b is None]
-    if lost:
-        notes += (f"could not be refitted to resampled tasks, left out: {', '.join(lost)}",)
-    return Climb(choice=choice, found=found, notes=notes)
+    return Climb(choice=choice, found=found, notes=notes + lost)
 
 
 def _bounds(
@@ -246,13 +250,13 @@ def _bounds(
     ci_prob: float,
     threads: Executor,
     rng: np.random.Generator,
-) -> list[ProcessBound | None]:
+) -> list[ProcessBound | str]:
     """Bound the error of each process in turn, until one is accepted.
 
-    None stands for a process that could not be refitted to some resampled corpus.
+    Where a process could not be refitted to some resampled corpus, the reason stands in its place.
     """
     longest = int(runs.lengths.max(initial=1))
-    found: list[ProcessBound | None] = []
+    found: list[ProcessBound | str] = []
     for process, own in zip(fits, rng.spawn(len(fits)), strict=True):
         horizon = 2 * longest if process.extrapolates else longest
         try:
@@ -266,8 +270,8 @@ def _bounds(
                 executor=threads,
                 rng=own,
             )
-        except ArithmeticError:
-            found.append(None)
+        except UNFITTED as error:
+            found.append(f"could not be refitted to resampled tasks, left out: {error}")
             continue
         found.append(bound)
         if bound.bound.verdict is Verdict.ACCEPTED:
@@ -275,9 +279,16 @@ def _bounds(
     return found
 
 
+class _Tested(NamedTuple):
+    """What was found, and what could not be fitted again."""
+
+    found: ProcessFindings | None
+    lost: tuple[str, ...]
+
+
 def _certify(
     fits: Sequence[BootstrappedProcess],
-    bounds: Sequence[ProcessBound | None],
+    bounds: Sequence[ProcessBound | str],
     runs: StateSequences,
     *,
     alpha: float,
@@ -288,27 +299,36 @@ def _certify(
     candidates: tuple[str, ...] | None,
     threads: Executor,
     rng: np.random.Generator,
-) -> ProcessFindings | None:
-    """Test the first process that is accepted, else the simplest; None where none has a bound."""
-    known = [(fit, b) for fit, b in zip(fits, bounds, strict=False) if b is not None]
+) -> _Tested:
+    """Test the first process that is accepted, else the simplest; None where none has a bound.
+
+    Beside it stands what could not be fitted again, and why.
+    """
+    pairs = list(zip(fits, bounds, strict=False))
+    lost = tuple(f"{fit.name}: {b}" for fit, b in pairs if isinstance(b, str))
+    known = [(fit, b) for fit, b in pairs if not isinstance(b, str)]
     if not known:
-        return None
+        return _Tested(None, lost)
     place = len(known) - 1 if known[-1][1].bound.verdict is Verdict.ACCEPTED else 0
     process, timing = known[place]
     for_part, for_fit, for_pooled, for_within = rng.spawn(4)
     what = f"the tests of the {process.name} process"
     part, notes = part_of(runs, MAX_RUNS, MAX_STEPS, what, for_part)
-    fit_test = test_fit(
-        process if part is runs else process.refit(part),
-        part,
-        n_draws=n_draws,
-        icc=icc,
-        alpha=alpha,
-        full=candidates is not None,
-        candidates=candidates,
-        executor=threads,
-        rng=for_fit,
-    )
+    try:
+        fit_test = test_fit(
+            process if part is runs else process.refit(part),
+            part,
+            n_draws=n_draws,
+            icc=icc,
+            alpha=alpha,
+            full=candidates is not None,
+            candidates=candidates,
+            executor=threads,
+            rng=for_fit,
+        )
+    except UNFITTED as error:
+        why = f"{process.name}: could not be fitted to what its test looks at, left out: {error}"
+        return _Tested(None, (*lost, why))
     settings: dict[str, Any] = {
         "n_draws": n_exchanges,
         "alpha": alpha,
@@ -320,8 +340,9 @@ def _certify(
     n_units = int(np.unique(runs.unit).size)
     tried = [(fit.name, b.bound) for fit, b in known]
     del tried[place]
-    return ProcessFindings(
+    found = ProcessFindings(
         process=process,
+        runs=runs,
         claims=(
             _order_claim(process, pooled, within, fit_test, n_units),
             _timing_claim(process, timing.bound, fit_test),
@@ -335,6 +356,7 @@ def _certify(
         horizon=int(runs.lengths.max(initial=1)),
         notes=(*notes, *(_tried_note(tried, process.name) if tried else ())),
     )
+    return _Tested(found, lost)
 
 
 def _tried_note(tried: Sequence[tuple[str, MisspecificationBound]], kept: str) -> tuple[str, ...]:

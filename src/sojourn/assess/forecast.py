@@ -86,6 +86,8 @@ class ForecastFindings:
         The forecasts at every step.
     process : str
         Name of the process.
+    notes : tuple of str
+        On which runs it rests where not on all, and refits that could not be made.
     """
 
     claim: Claim
@@ -94,6 +96,7 @@ class ForecastFindings:
     fixes: tuple[FixRow, ...] | None = field(repr=False)
     tables: ForecastTables = field(repr=False)
     process: str
+    notes: tuple[str, ...] = ()
 
     @property
     def told_rows(self) -> tuple[StateForecast, ...]:
@@ -114,6 +117,7 @@ class ForecastFindings:
             "reasons": list(self.claim.reasons),
             "skill": None if self.skill is None else self.skill.to_dict(),
             "states": [row.to_dict() for row in self.rows],
+            "notes": list(self.notes),
         }
 
     def sensitivities_dict(self) -> list[dict[str, Any]] | None:
@@ -161,6 +165,7 @@ def assess_forecast(
     *,
     ci_prob: float = 0.95,
     n_draws: int = 199,
+    notes: tuple[str, ...] = (),
 ) -> ForecastFindings:
     """Measure what forecasts of a process are worth, and what mending its states would be.
 
@@ -181,6 +186,8 @@ def assess_forecast(
         Probability of the intervals.
     n_draws : int
         Refits to resampled tasks.
+    notes : tuple of str
+        What a reader must know of the runs.
     """
     if tuple(states.state_names) != tuple(fit.state_names):
         raise ValueError("the process and the rule of states name different states")
@@ -190,7 +197,9 @@ def assess_forecast(
     horizon = max(int(sequences.lengths.max(initial=1)), 1)
     draws = refitted_draws(fit, sequences, n_draws, rng=for_draws)
     tables = forecast_tables(fit, horizon=horizon, draws=draws, n_units=n_units)
+    notes += () if draws.note is None else (draws.note,)
     claim = forecast_claim(order_claim, skill, missing)
+    claim = replace(claim, reasons=(*claim.reasons, *notes))
     quartiles = np.quantile(sequences.lengths, [0.25, 0.5, 0.75], method="inverted_cdf")
     steps = tuple(sorted({max(int(q), 1) for q in quartiles}))
     fixes = None
@@ -206,6 +215,7 @@ def assess_forecast(
         fixes=fixes,
         tables=tables,
         process=fit.name,
+        notes=notes,
     )
 
 
@@ -226,7 +236,7 @@ def measured_skill(
 
     try:
         return forecast_skill(sequences, again, ci_prob=ci_prob, rng=for_folds), None
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:  # the claim says why
         return None, str(error)
 
 

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import sojourn
-from sojourn._validation import check_positive_int, generator
-from sojourn.assess.certify import certify
-from sojourn.assess.climb import climb
+from sojourn._validation import check_positive_int
+from sojourn.assess.certified import ChainSettings, ChainStreams, certified, part_to_forecast
+from sojourn.assess.certify import MIN_UNITS
 from sojourn.assess.forecast import forecast_claim, measured_skill
 from sojourn.assess.model_file import FittedModel
-from sojourn.corpus import Policy, StepTypes, TraceCorpus, resolve
+from sojourn.assess.state_making import MadeStates, StateSettings
+from sojourn.assess.traces import chain_generator
+from sojourn.attempts import TaskCounts, icc
+from sojourn.corpus import Policy, ResolvedRuns, StepTypes, TraceCorpus, resolve
 from sojourn.corpus.columns import step_key
 from sojourn.errors import NothingUsableError, StateTableError
-from sojourn.estimates import Claim
 from sojourn.process.base import TraceProcess
-from sojourn.process.candidates import fit_candidate
+from sojourn.process.candidates import check_candidate, fit_candidate
 from sojourn.process.choice import choose_process
-from sojourn.process.draws import refitted_draws
+from sojourn.process.draws import UNFITTED, refitted_draws
 from sojourn.process.forecast import ForecastTables, Monitor, forecast_tables
+from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
 from sojourn.records import Step
 from sojourn.sequences import StateSequences
-from sojourn.states.model import StateModel, fit_states
+from sojourn.states.model import StateModel
 from sojourn.states.rule import ClusterRule
 
 __all__ = ["StepReader", "fit_model", "model_tables", "monitor_of"]
@@ -37,10 +41,9 @@ Rng = np.random.Generator | np.random.SeedSequence | int | None
 def fit_model(
     corpus: TraceCorpus,
     *,
-    process: str = "homogeneous",
+    process: str = "auto",
     policy: Policy | None = None,
-    table: Mapping[str, str] | None = None,
-    mode: str = "auto",
+    states: StateSettings | None = None,
     n_draws: int = 199,
     certificate: bool = True,
     group: Mapping[str, Any] | None = None,
@@ -53,19 +56,17 @@ def fit_model(
     corpus : TraceCorpus
         The runs, of one group.
     process : str
-        ``homogeneous``, ``progress``, ``order-K``, ``semi-markov``, ``phases-N``, ``mixture-N``,
-        or ``auto``: chosen by cross-validation over tasks.
+        ``auto``: what `assess_traces` speaks of for the same runs and seed. Else
+        ``homogeneous``, ``progress``, ``order-K``, ``semi-markov``, ``phases-N`` or ``mixture-N``.
     policy : Policy, optional
         How limits and faults count.
-    table : mapping of str to str, optional
-        A user's states: step name to state, ``*`` for all others.
-    mode : {"auto", "names", "clusters"}
-        How states are made without a table.
+    states : StateSettings, optional
+        How states are made.
     n_draws : int
         Refits to resampled tasks, which intervals are made of.
     certificate : bool
-        Whether to certify the process as an assessment does; some ten seconds for others than
-        the homogeneous chain.
+        Whether to certify the process as an assessment does. Without it ``auto`` is the choice by
+        the held-out score alone.
     group : mapping, optional
         Which runs these are, for the record.
     rng : Generator, SeedSequence, int or None
@@ -74,59 +75,122 @@ def fit_model(
     Raises
     ------
     NothingUsableError
-        If no run that counts has a step.
+        If no run that counts has a step, or the named process cannot be fitted to these runs.
+    ValueError
+        If no process has this name.
+
+    Notes
+    -----
+    The process that is kept is the one that was certified, not another fit of its kind. Of more
+    than 20,000 runs those of tasks drawn at random make a process other than the homogeneous
+    chain; ``trained_on`` counts them.
     """
     check_positive_int(n_draws, name="n_draws")
-    policy = Policy() if policy is None else policy
-    for_choice, for_fit, for_draws, for_claims = generator(rng).spawn(4)
-    resolved = resolve(corpus, policy)
-    states = fit_states(corpus, runs=resolved, table=table, mode=mode)
-    sequences = states.transform(corpus, resolved)
-    if sequences.n_runs == 0 or sequences.states.size == 0:
-        raise NothingUsableError("no run that counts has a step; there is nothing to fit")
-    if process == "auto":
-        process = choose_process(sequences, rng=for_choice).chosen
-    fit = fit_candidate(process, sequences, rng=for_fit)
-    claims = None
-    if certificate:
-        claims = _claims(sequences, fit, approximate=not states.order_free, rng=for_claims)
+    named = None if process == "auto" else check_candidate(process)
+    settings = ChainSettings(process=named, states=StateSettings() if states is None else states)
+    resolved = resolve(corpus, Policy() if policy is None else policy)
+    streams = ChainStreams.of(chain_generator(rng))
+    made = _fitted(corpus, resolved, settings, streams, certificate=certificate)
+    draws = refitted_draws(made.process, made.runs, n_draws, rng=streams.forecast.spawn(2)[1])
     types = corpus.step_types
     used = np.unique(types.name[np.unique(corpus.steps)])
     return FittedModel(
-        process=fit,
-        states=states,
-        draws=refitted_draws(fit, sequences, n_draws, rng=for_draws),
-        horizon=max(int(sequences.lengths.max()), 1),
+        process=made.process,
+        states=made.states.model,
+        draws=draws,
+        horizon=max(int(made.runs.lengths.max()), 1),
         trained_on={
-            "n_runs": sequences.n_runs,
-            "n_tasks": sequences.n_tasks,
-            "n_units": int(np.unique(sequences.unit).size),
-            "digest": _digest(sequences),
+            "n_runs": made.runs.n_runs,
+            "n_tasks": made.runs.n_tasks,
+            "n_units": int(np.unique(made.runs.unit).size),
+            "digest": _digest(made.runs),
+            "states": settings.states.to_dict(),
+            "notes": [note for note in (*made.notes, draws.note) if note is not None],
         },
         group={} if group is None else dict(group),
-        policy=policy.to_dict(),
-        certificate=claims,
+        policy=resolved.policy.to_dict(),
+        certificate=made.claims,
         step_names=frozenset(types.names[i] for i in used),
         versions={"sojourn": sojourn.__version__, "numpy": version("numpy")},
     )
 
 
-def _claims(
-    sequences: StateSequences, fit: TraceProcess, *, approximate: bool, rng: np.random.Generator
-) -> list[Mapping[str, Any]] | None:
-    """Certify a process as an assessment does, or return None where it cannot be."""
-    for_tests, for_skill = rng.spawn(2)
-    found: tuple[Claim, ...] = ()
-    if fit.name == "homogeneous":
-        found = certify(sequences, approximate=approximate, rng=for_tests).claims
-    else:
-        looked = climb(sequences, name=fit.name, approximate=approximate, rng=for_tests).found
-        found = () if looked is None else looked.claims
-    order = next((claim for claim in found if claim.claim == "order"), None)
-    if order is None:
-        return None
-    skill = forecast_claim(order, *measured_skill(sequences, fit, rng=for_skill))
-    return [claim.to_dict() for claim in (*found, skill)]
+class _Made(NamedTuple):
+    """A process with the runs that it was fitted to, and what is claimed of it."""
+
+    process: TraceProcess
+    runs: StateSequences
+    states: MadeStates
+    claims: list[Mapping[str, Any]] | None
+    notes: tuple[str, ...]
+
+
+def _fitted(
+    corpus: TraceCorpus,
+    resolved: ResolvedRuns,
+    settings: ChainSettings,
+    streams: ChainStreams,
+    *,
+    certificate: bool,
+) -> _Made:
+    """Make states, fit a process to them, and certify it, as an assessment does."""
+    states = settings.states.make(corpus, resolved, rng=streams.states)
+    sequences = states.model.transform(corpus, resolved)
+    if sequences.n_runs == 0 or sequences.states.size == 0:
+        raise NothingUsableError("no run that counts has a step; there is nothing to fit")
+    fit = fit_homogeneous(sequences)
+    if not certificate:
+        return _uncertified(fit, sequences, states, settings.process, streams.climb)
+    counts = TaskCounts.from_runs(resolved.success, resolved.task, resolved.unit)
+    made = certified(
+        corpus,
+        resolved,
+        states.model,
+        sequences,
+        fit,
+        settings=settings,
+        note=states.note,
+        icc=icc(counts).value,
+        streams=streams,
+    )
+    found = made.found
+    notes = made.certificate.notes + (() if made.climb is None else made.climb.notes)
+    if found is None and settings.process not in (None, fit.name):
+        raise NothingUsableError(f"the process could not be certified: {'; '.join(notes)}")
+    process: TraceProcess = fit if found is None else found.process
+    claims = made.certificate.claims if found is None else found.claims
+    part, more = part_to_forecast(sequences, found, streams.part)
+    skill, missing = measured_skill(part, process, rng=streams.forecast.spawn(1)[0])
+    foretells = forecast_claim(made.order, skill, missing)
+    foretells = replace(foretells, reasons=(*foretells.reasons, *more))
+    return _Made(
+        process,
+        sequences if found is None else found.runs,
+        states,
+        [claim.to_dict() for claim in (*claims, foretells)],
+        notes + (() if found is None else found.notes),
+    )
+
+
+def _uncertified(
+    fit: HomogeneousFit,
+    sequences: StateSequences,
+    states: MadeStates,
+    name: str | None,
+    rng: np.random.Generator,
+) -> _Made:
+    """Fit the named process, or the one of the best held-out score, without any claim."""
+    notes = () if states.note is None else (states.note,)
+    process: TraceProcess = fit
+    n_units = int(np.unique(sequences.unit).size)
+    try:
+        if name is None and n_units >= MIN_UNITS:
+            process = choose_process(sequences, rng=rng).process
+        elif name not in (None, fit.name):
+            process = fit_candidate(str(name), sequences, rng=rng)
+    except UNFITTED as error:
+        raise NothingUsableError(f"{name} could not be fitted to these runs: {error}") from None
+    return _Made(process, sequences, states, None, notes)
 
 
 def model_tables(model: FittedModel) -> ForecastTables:

@@ -26,6 +26,7 @@ from sojourn._files import write_text
 from sojourn.assess.state_file import state_model_from_dict, state_model_to_dict
 from sojourn.errors import ReaderError
 from sojourn.process.base import TraceProcess
+from sojourn.process.draws import RefittedDraws
 from sojourn.process.unrolled import unroll
 from sojourn.states.model import StateModel
 from sojourn.tables import clean
@@ -71,12 +72,13 @@ class FittedModel:
         The fit.
     states : StateModel
         Which state a step is in.
-    draws : tuple of TraceProcess
+    draws : RefittedDraws
         Refits to resampled tasks.
     horizon : int
         Steps of the longest run: later steps are extrapolation.
     trained_on : mapping
-        ``n_runs``, ``n_tasks``, ``n_units``, and the ``digest`` of the paths.
+        ``n_runs``, ``n_tasks``, ``n_units``, the ``digest`` of the paths, how ``states`` were
+        asked for, and ``notes`` on how it was made.
     group : mapping
         Which runs were fitted: task_set, agent, model.
     policy : mapping
@@ -91,7 +93,7 @@ class FittedModel:
 
     process: TraceProcess
     states: StateModel
-    draws: tuple[TraceProcess, ...] = field(repr=False, default=())
+    draws: RefittedDraws = field(repr=False, default_factory=RefittedDraws)
     horizon: int
     trained_on: Mapping[str, Any]
     group: Mapping[str, Any] = field(default_factory=dict)
@@ -113,6 +115,8 @@ class FittedModel:
             f"{trained['n_runs']} runs of {trained['n_tasks']} tasks, longest {self.horizon} steps",
         ]
         lines += [f"  {line}" for line in self.claim_lines()]
+        if self.draws.note is not None:
+            lines.append(f"  {self.draws.note}")
         return "\n".join(lines)
 
     @property
@@ -253,6 +257,9 @@ def _model(document: Mapping[str, Any]) -> FittedModel:
         draw = restore(parameters | changed)
         _check_draw(draw, document["process"], horizon)
         draws.append(draw)
+    n_lost, reason = document["draws"]["n_lost"], document["draws"]["reason"]
+    if type(n_lost) is not int or not 0 <= n_lost <= _MAX_DRAWS:
+        raise ModelFileError("draws.n_lost is no count")
     certificate = document["certificate"]
     if certificate is not None and not (
         isinstance(certificate, list) and all(isinstance(claim, dict) for claim in certificate)
@@ -264,7 +271,11 @@ def _model(document: Mapping[str, Any]) -> FittedModel:
     return FittedModel(
         process=process,
         states=states,
-        draws=tuple(draws),
+        draws=RefittedDraws(
+            processes=tuple(draws),
+            n_lost=n_lost,
+            reason=None if reason is None else clean(reason, limit=200),
+        ),
         horizon=horizon,
         trained_on=trained,
         group=_mapping(document, "group"),
@@ -383,7 +394,7 @@ def _decode(entry: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _encode_draws(
-    process: TraceProcess, draws: tuple[TraceProcess, ...], names: tuple[str, ...]
+    process: TraceProcess, draws: RefittedDraws, names: tuple[str, ...]
 ) -> dict[str, Any]:
     """Keep of each refit what differs from the fit: the named parameters, or all that change."""
     own = _parameters(process)
@@ -394,6 +405,8 @@ def _encode_draws(
         )
     return {
         "n": len(draws),
+        "n_lost": draws.n_lost,
+        "reason": draws.reason,
         "parameters": [_encode_all({name: draw[name] for name in names}) for draw in drawn],
     }
 

@@ -289,7 +289,7 @@ class TraceAssessment:
             "corpus": self.corpus.to_dict(),
             "estimates": self._estimates(),
             "heterogeneity": self.heterogeneity.to_dict(),
-            "states": None if self.chain is None else self.chain.states.to_dict(),
+            "states": None if self.chain is None else self.chain.states_dict(),
             "process": None if self.chain is None else self.chain.process_dict(),
             "certificate": self._certificate(),
             **self._forecast(),

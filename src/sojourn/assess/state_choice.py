@@ -1,10 +1,12 @@
 """Which features and how many states: chosen by how well whole runs are foretold.
 
 A silhouette says how well clusters are apart, not whether they tell anything of a run. Here each
-candidate makes its states of some tasks, a process is fitted to them, and both foretell the ends
-(the step and the outcome) of the runs of other tasks. Ends are the same whatever the states, so
-scores of states of any number and kind can be compared. The simplest candidate within one standard
-error of the best is taken, since more states always cost something that the score does not show.
+candidate makes its states of some tasks, a process is fitted to them, and both foretell the runs of
+other tasks: either their ends (the step and the outcome), which is what curves rest on, or, from
+their states so far, the success of runs under way, which is what forecasts rest on. What is
+foretold is the same whatever the states, so scores of states of any number and kind can be
+compared. The simplest candidate within one standard error of the best is taken, since more states
+always cost something that the score does not show.
 
 States chosen by a score have looked at how runs end: the exact test is approximate for them.
 """
@@ -21,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn._threads import plain_blas
-from sojourn._validation import check_positive_int, frozen_array, generator
+from sojourn._validation import check_choice, check_positive_int, frozen_array, generator
 from sojourn.corpus import ResolvedRuns, TraceCorpus, resolve
 from sojourn.errors import NothingUsableError
 from sojourn.estimates import number
 from sojourn.process import TraceProcess, fit_homogeneous
-from sojourn.sequences import StateSequences
+from sojourn.process.forecast import path_values
+from sojourn.sequences import CENSORED, SUCCESS, StateSequences
 from sojourn.states import FEATURE_FIELDS, HISTORY_FEATURES, StateModel, fit_states
 from sojourn.states.model import runs_with_steps
 from sojourn.tables import text_table
@@ -35,6 +38,7 @@ __all__ = ["StateChoice", "StateScore", "StateSpec", "choose_states", "state_spe
 
 Floats = npt.NDArray[np.float64]
 Fit = Callable[[StateSequences], TraceProcess]
+Score = Callable[[TraceProcess, StateSequences, ResolvedRuns], Floats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,7 +124,8 @@ class StateScore:
     label : str
         The candidate.
     score : float
-        Mean log probability of the ends of a held-out task's runs.
+        Mean over held-out tasks of the log probability of the ends of their runs, or of their
+        outcomes.
     difference : float
         Its score less that of the best candidate; 0 for the best.
     standard_error : float
@@ -169,6 +174,8 @@ class StateChoice:
         Held-out score of each task.
     n_folds, n_tasks, n_units : int
         Folds, and what was scored.
+    by : {"ends", "success"}
+        What was foretold.
     """
 
     spec: StateSpec
@@ -179,14 +186,16 @@ class StateChoice:
     n_folds: int
     n_tasks: int
     n_units: int
+    by: str = "ends"
 
     def __post_init__(self) -> None:
         scores = frozen_array(self.scores, np.float64, ndim=2, name="scores")
         object.__setattr__(self, "scores", scores)
 
     def __str__(self) -> str:
+        what = {"ends": "the ends of runs", "success": "the success of runs under way"}[self.by]
         head = (
-            f"states by held-out log score: {self.spec.label} "
+            f"states by how well {what} are foretold: {self.spec.label} "
             f"({self.n_folds} folds, {self.n_tasks} tasks, {self.n_units} units)"
         )
         rows = [
@@ -203,10 +212,23 @@ class StateChoice:
         names = ("candidate", "states", "parameters", "nats a task", "to the best", "se")
         return "\n".join([head, *text_table(names, rows)])
 
+    @property
+    def note(self) -> str:
+        """Say in one line what was chosen, by what, and out of how many."""
+        what = {"ends": "the ends of held-out runs", "success": "the success of held-out runs"}
+        best = max(self.table, key=lambda row: row.score)
+        own = next(row for row in self.table if row.chosen)
+        gap = "the best" if own is best else f"{-own.difference:.3f} nats a task from the best"
+        return (
+            f"states: {self.spec.label}, the simplest of {len(self.table)} candidates within one "
+            f"standard error of the best at foretelling {what[self.by]} ({gap})"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain values."""
         return {
             "chosen": self.spec.label,
+            "by": self.by,
             "table": [row.to_dict() for row in self.table],
             "n_folds": self.n_folds,
             "n_tasks": self.n_tasks,
@@ -220,6 +242,7 @@ def choose_states(
     runs: ResolvedRuns | None = None,
     specs: Sequence[StateSpec] | None = None,
     *,
+    by: str = "ends",
     fit: Fit = fit_homogeneous,
     n_folds: int = 5,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
@@ -235,6 +258,10 @@ def choose_states(
         are left out.
     specs : sequence of StateSpec, optional
         The candidates; `state_specs` by default.
+    by : {"ends", "success"}
+        ``ends``: the step and outcome of whole runs, as the process's curves foretell them.
+        ``success``: the outcome of runs that ended, from their states up to each quartile of the
+        run lengths that they reach.
     fit : callable
         Fits a process to runs of states.
     n_folds : int
@@ -257,7 +284,10 @@ def choose_states(
     Notes
     -----
     States are made anew of the training tasks of each fold, and only they are. The score of a task
-    is that of `TraceProcess.log_score`. Differences to the best mean score are paired by task;
+    is that of `TraceProcess.log_score` for ``ends``; for ``success`` the sum of log P(outcome |
+    states so far) over its runs and steps, each forecast mixed with weight 1 / (n + 1) of the
+    success rate of the n training runs. Tasks without a run to forecast are then left out, and a
+    cut run has no outcome. Differences to the best mean score are paired by task;
     their standard error is that of a mean over units of unequal size,
     sqrt(U / (U - 1) sum_u (sum_{t in u} (d_t - d))^2) / T. Of the candidates within one standard
     error of the best, that with the fewest parameters is taken, the earlier one of a tie.
@@ -268,11 +298,18 @@ def choose_states(
         raise ValueError("specs must hold at least one candidate, and no label twice")
     if check_positive_int(n_folds, name="n_folds") < 2:
         raise ValueError("n_folds must be at least 2")
+    check_choice(by, ("ends", "success"), name="by")
     resolved = resolve(corpus) if runs is None else runs
     usable = _subset(resolved, runs_with_steps(corpus, resolved))
     folds = _folds(usable, n_folds, generator(rng))
-    scores = np.stack([_held_out(corpus, usable, folds, spec, fit) for spec in candidates])
-    unit = _unit_of_task(usable)
+    score: Score = _score_of_ends
+    if by == "success":
+        score = _ScoreOfSuccess.of(corpus, usable)
+    scores = np.stack([_held_out(corpus, usable, folds, spec, fit, score) for spec in candidates])
+    unit, told = _unit_of_task(usable), ~np.isnan(scores[0])
+    if np.unique(unit[told]).size < 2:
+        raise NothingUsableError("fewer than two tasks have a run that ended; nothing is foretold")
+    scores, unit = scores[:, told], unit[told]
     models = [spec.fit(corpus, usable) for spec in candidates]
     processes = [fit(model.transform(corpus, usable)) for model in models]
     n_parameters = [process.n_parameters for process in processes]
@@ -302,6 +339,7 @@ def choose_states(
         n_folds=int(folds.max()) + 1,
         n_tasks=scores.shape[1],
         n_units=int(np.unique(unit).size),
+        by=by,
     )
 
 
@@ -329,6 +367,7 @@ def _held_out(
     folds: npt.NDArray[np.intp],
     spec: StateSpec,
     fit: Fit,
+    score: Score,
 ) -> Floats:
     """Score every task by states and a process that did not see it, in order of task numbers."""
     tasks = np.unique(runs.task)
@@ -339,8 +378,41 @@ def _held_out(
         model = spec.fit(corpus, training)
         process = fit(model.transform(corpus, training))
         place = np.searchsorted(tasks, np.unique(rest.task))
-        scores[place] = process.log_score(model.transform(corpus, rest))
+        scores[place] = score(process, model.transform(corpus, rest), training)
     return scores
+
+
+def _score_of_ends(process: TraceProcess, rest: StateSequences, _: ResolvedRuns) -> Floats:
+    """Score the ends of the runs of each task."""
+    return process.log_score(rest)
+
+
+class _ScoreOfSuccess(NamedTuple):
+    """Scores forecasts of success from the states up to some steps; NaN for a task without any."""
+
+    steps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, corpus: TraceCorpus, runs: ResolvedRuns) -> _ScoreOfSuccess:
+        """Take the quartiles of the run lengths."""
+        lengths = np.diff(corpus.offsets)[runs.index]
+        quartiles = np.quantile(lengths, [0.25, 0.5, 0.75], method="inverted_cdf")
+        return cls(tuple(sorted({max(int(q), 1) for q in quartiles})))
+
+    def __call__(
+        self, process: TraceProcess, rest: StateSequences, training: ResolvedRuns
+    ) -> Floats:
+        _, place = np.unique(rest.task, return_inverse=True)
+        values = path_values(process, rest, self.steps)
+        n_known = np.count_nonzero(training.event != CENSORED)
+        rate = (np.count_nonzero(training.event == SUCCESS) + 0.5) / (n_known + 1.0)
+        weight = 1.0 / (n_known + 1.0)
+        there = (rest.lengths[:, None] >= np.array(self.steps)) & (rest.event != CENSORED)[:, None]
+        value = (1.0 - weight) * np.where(np.isnan(values), rate, values) + weight * rate
+        won = (rest.event == SUCCESS)[:, None]
+        score = np.where(there, np.log(np.where(won, value, 1.0 - value)), 0.0).sum(axis=1)
+        total = np.bincount(place, weights=score)
+        return np.where(np.bincount(place, weights=there.any(axis=1)) > 0, total, np.nan)
 
 
 def _unit_of_task(runs: ResolvedRuns) -> npt.NDArray[np.int32]:

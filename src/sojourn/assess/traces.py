@@ -52,7 +52,14 @@ from sojourn.process.incidence import Incidence, fit_incidence
 from sojourn.records import LimitKind
 from sojourn.sequences import CENSORED
 
-__all__ = ["MIN_UNITS", "assess_groups", "assess_traces", "observed_curves", "seeded"]
+__all__ = [
+    "MIN_UNITS",
+    "assess_groups",
+    "assess_traces",
+    "chain_generator",
+    "observed_curves",
+    "seeded",
+]
 
 
 _MAX_K = 8
@@ -62,6 +69,8 @@ _STEP_LIMITS = [LIMIT_KINDS.index(kind) for kind in (LimitKind.STEPS, LimitKind.
 _CHECK_LEVEL = 0.05
 # Corpora drawn in the check of a law beyond the beta-binomial, and resamples of its intervals.
 _LAW_RESAMPLES = 99
+# Parts of an assessment with a source of chance of their own; the chain is the last.
+_N_PARTS = 4
 
 
 @plain_blas()
@@ -187,7 +196,7 @@ def _assess(
     if not resolved.n_runs:
         raise NothingUsableError(_why_unusable(resolved))
     generator, seed = seeded(rng)
-    for_attempts, for_tests, for_curves, for_chain = generator.spawn(4)
+    for_attempts, for_tests, for_curves, for_chain = generator.spawn(_N_PARTS)
     counts = TaskCounts.from_runs(resolved.success, resolved.task, resolved.unit)
     mixed = _mixed_attempts(corpus, resolved)
     doubt = _doubt(counts, mixed=mixed)
@@ -271,6 +280,13 @@ def seeded(
     sequence = rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
     entropy = sequence.entropy
     return np.random.default_rng(sequence), entropy if isinstance(entropy, int) else None
+
+
+def chain_generator(
+    rng: np.random.Generator | np.random.SeedSequence | int | None,
+) -> np.random.Generator:
+    """Return the source of chance that an assessment with this seed gives to its chain."""
+    return seeded(rng)[0].spawn(_N_PARTS)[-1]
 
 
 def _why_unusable(resolved: ResolvedRuns) -> str:

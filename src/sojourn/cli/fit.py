@@ -18,7 +18,8 @@ from sojourn.cli._options import (
     policy,
     read_corpus,
 )
-from sojourn.cli.assess import By, Faults, Limits, Seed, States
+from sojourn.cli._states import Encoder, Features, NStates, States, state_settings
+from sojourn.cli.assess import By, Faults, Limits, Seed
 
 if TYPE_CHECKING:
     from sojourn.corpus import TraceCorpus
@@ -39,9 +40,10 @@ def command(
         typer.Option(
             "--process",
             metavar="NAME",
-            help="homogeneous, progress, order-K, semi-markov, phases-N, mixture-N, or auto.",
+            help="auto: the one that sojourn assess finds; else homogeneous, progress, order-K, "
+            "semi-markov, phases-N or mixture-N.",
         ),
-    ] = "homogeneous",
+    ] = "auto",
     format: Format = None,
     columns: Columns = None,
     scorer: Scorer = None,
@@ -55,11 +57,18 @@ def command(
         typer.Option("--where", metavar="FIELD=VALUE", help="Of several groups, which to fit."),
     ] = None,
     states: States = None,
+    features: Features = None,
+    n_states: NStates = None,
+    encoder: Encoder = None,
     draws: Annotated[
         int, typer.Option(help="Refits to resampled tasks, for intervals.", min=19, max=9999)
     ] = 199,
     certificate: Annotated[
-        bool, typer.Option("--certificate/--no-certificate", help="Certify the process.")
+        bool,
+        typer.Option(
+            "--certificate/--no-certificate",
+            help="Certify the process, or choose it by its score alone.",
+        ),
     ] = True,
     seed: Seed = 0,
     strict: Strict = False,
@@ -72,9 +81,7 @@ def command(
         raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
     if output.is_dir():
         raise typer.BadParameter(f"{output} is a folder", param_hint="--output")
-    from sojourn.readers.state_table import read_state_table
-
-    table = None if states is None else read_state_table(states)
+    how = state_settings(states, features, n_states, encoder)
     corpus = read_corpus(
         paths,
         format=format,
@@ -95,7 +102,7 @@ def command(
             part,
             process=process,
             policy=chosen,
-            table=table,
+            states=how,
             n_draws=draws,
             certificate=certificate,
             group=group.to_dict(),
