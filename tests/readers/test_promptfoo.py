@@ -10,6 +10,7 @@ import pytest
 
 from readers.conformance import DATA, ReaderConformance, read_all, traces_of
 from sojourn.readers import load_reader, read_traces
+from sojourn.readers.base import find_sources
 from sojourn.records import End, Outcome, Skipped, Trace
 
 SAMPLE = DATA / "promptfoo" / "results.json"
@@ -74,6 +75,65 @@ def test_what_is_no_result_is_counted(tmp_path: Path, row: Any) -> None:
     records = read(tmp_path, row, {"success": True, "testIdx": 1})
     assert [type(record) for record in records] == [Skipped, Trace]
     assert records[1].task_id == "test 1"
+
+
+def row(test: int, prompt: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "testIdx": test,
+        "promptIdx": prompt,
+        "promptId": f"rendered {test}",
+        "prompt": {"raw": f"q {test}", "label": f"template {prompt % 2}"},
+        "provider": {"id": "lab:model-a"},
+        "vars": {"a": 1},
+        "success": True,
+        **more,
+    }
+
+
+def test_lines_are_results(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    lines = [row(0, evalId="e"), 7, row(1, evalId="e", success=False)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (source,) = find_sources(path)
+    assert source.reader.name == "promptfoo"  # type: ignore[union-attr]
+    first, second = traces_of(path)
+    assert first.task_id == second.task_id
+    assert [(t.task_repeat, t.outcome, t.job_id) for t in (first, second)] == [
+        (0, Outcome.SUCCESS, "e"),
+        (1, Outcome.FAILURE, "e"),
+    ]
+    assert [item.what for item in read_traces(path).skipped] == ["run"]
+
+
+def test_a_prompt_is_told_by_its_template(tmp_path: Path) -> None:
+    one = read(tmp_path, row(0), row(1), row(2, vars={"a": 2}))
+    assert {trace.agent for trace in one} == {""}
+    two = read(tmp_path, row(0), row(0, 1), row(1), row(1, 1))
+    assert [trace.agent for trace in two] == ["prompt 0", "prompt 1"] * 2
+
+
+def test_the_newer_groups_of_repeats_tell_the_attempts(tmp_path: Path) -> None:
+    rows = [
+        row(n, repeatGroupId=group, repeatIndex=repeat, vars={"clock": n})
+        for n, (group, repeat) in enumerate([("g", 1), ("h", 0), ("g", 0)])
+    ]
+    runs = read(tmp_path, *rows)
+    assert [(run.task_id, run.task_repeat) for run in runs] == [("g", 1), ("h", 0), ("g", 0)]
+
+
+def test_a_retry_replaces_what_it_tried_again(tmp_path: Path) -> None:
+    rows = [row(0, success=False, failureReason=2), row(1, success=False), row(0)]
+    *runs, note = read(tmp_path, *rows)
+    assert [run.outcome for run in runs] == [Outcome.FAILURE, Outcome.SUCCESS]
+    assert (note.what, note.count) == ("key", 1)
+    assert "replaced" in note.reason
+
+
+def test_a_judgement_from_the_cache_tells_of_a_cached_answer(tmp_path: Path) -> None:
+    cached = row(0, gradingResult={"metadata": {"cachedResponse": True}})
+    odd = row(1, gradingResult={"metadata": 7})
+    *_, note = read(tmp_path, cached, odd)
+    assert (note.count, note.reason[:22]) == (1, "answers from the cache")
 
 
 def test_a_list_of_old_is_read_and_no_list_refused(tmp_path: Path) -> None:
