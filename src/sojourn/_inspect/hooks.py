@@ -17,7 +17,7 @@ from inspect_ai.hooks import Hooks, RunStart, TaskEnd, hooks
 from sojourn._inspect.summary import local_path, parse_kinds, write_summary
 from sojourn.errors import SojournError
 
-__all__ = ["VARIABLE", "Summary"]
+__all__ = ["VARIABLE", "Summary", "register"]
 
 VARIABLE = "SOJOURN_INSPECT"
 _LOG = logging.getLogger(__name__)
@@ -51,5 +51,11 @@ class Summary(Hooks):
             _LOG.info("Sojourn wrote %s", ", ".join(map(str, written)))
 
 
-if os.environ.get(VARIABLE):
-    hooks(name="summary", description=f"Sojourn summary beside each log ({VARIABLE})")(Summary)
+def register() -> None:
+    """Register the hook where summaries are asked for."""
+    if os.environ.get(VARIABLE):
+        about = f"summary by Sojourn beside each log ({VARIABLE})"
+        hooks(name="summary", description=about)(Summary)
+
+
+register()
