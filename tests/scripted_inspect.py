@@ -16,16 +16,22 @@ from inspect_ai.util import LimitExceededError
 
 MODEL = "mockllm/model"
 ERROR, LIMIT = "error", "limit"
+ENDED = {ERROR: "C", LIMIT: "I"}  # what such a run is scored, where it is scored at all
 
 # Values of a sample's epochs: a score's value, or ERROR or LIMIT to end the run so.
 Table = Mapping[str | int, Sequence[Any]]
 
 
-def silent_model() -> Any:
-    """Return a model that answers at once and needs no tokenizer."""
-    answer = ModelOutput.from_content(MODEL, "an answer")
+def said(text: str) -> ModelOutput:
+    """Return an answer whose tokens need not be counted."""
+    answer = ModelOutput.from_content(MODEL, text)
     answer.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-    return get_model(MODEL, custom_outputs=lambda *_: answer)
+    return answer
+
+
+def silent_model() -> Any:
+    """Return a model that always answers the same."""
+    return get_model(MODEL, custom_outputs=lambda *_: said("an answer"))
 
 
 @solver
@@ -45,7 +51,7 @@ def _ending(table: Any) -> Solver:
 def scripted(table: Any) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         found = table[state.sample_id][state.epoch - 1]
-        return Score(value="I" if found == LIMIT else found)
+        return Score(value=ENDED.get(found, found) if isinstance(found, str) else found)
 
     return score
 

@@ -117,3 +117,13 @@ def test_scores_of_several_values_take_a_metric_each(run: Run) -> None:
     }
     assert shown["right"].value == 1 / 2
     assert shown["short"].value == 1 / 2
+
+
+def test_an_errored_epoch_that_is_scored_counts_in_the_log_and_is_a_fault_to_assess(
+    run: Run,
+) -> None:
+    log = run({"a": ["C", "error"], "b": ["I", "C"]}, metrics=[success_rate()], score_on_error=True)
+    assert figures(log)["success_rate"] == 3 / 4
+    found = assess_traces(read_traces(log.location), chain=None, rng=0)
+    assert found.rates.success_rate.value == pytest.approx(2 / 3)
+    assert found.rates.n_doubtful == (1, 0)

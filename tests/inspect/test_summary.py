@@ -139,10 +139,10 @@ def inspect(folder: Path, *words: str, **variables: str) -> str:
 TASK = """
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
-from inspect_ai.scorer import Score, mean, scorer
+from inspect_ai.scorer import Score, Scorer, mean, scorer
 
 @scorer(metrics=[mean()])
-def constant():
+def constant() -> Scorer:
     async def score(state, target):
         return Score(value=1 if state.sample_id == 1 else 0)
     return score
@@ -161,7 +161,7 @@ def test_inspect_finds_metrics_reducer_and_hook_by_itself(tmp_path: Path) -> Non
     shown = inspect(tmp_path, *words, **variables)
     assert "sojourn/summary" in shown
     (summary,) = (tmp_path / "logs").glob("sojourn_*.json")
-    assert json.loads(summary.read_text())["corpus"]["n_runs"] == 4
+    assert json.loads(summary.read_text())["corpus"]["n_traces"] == 4
     (log,) = (tmp_path / "logs").glob("*.eval")
     again = ("score", str(log), "--scorer", "two.py@constant", "--metric", "sojourn/pass_hat")
     shown = inspect(tmp_path, *again, "--action", "overwrite", "--overwrite")
