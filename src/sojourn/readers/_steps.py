@@ -22,7 +22,9 @@ SHELL_TOOLS = frozenset(
     {"bash", "shell", "sh", "terminal", "execute_bash", "run_command", "run_shell_command"}
 )
 # Programs whose first argument says what they do; with it the step is far more telling.
-EDITORS = frozenset({"str_replace_editor", "edit_anthropic", "str_replace_based_edit_tool"})
+EDITORS = frozenset(
+    {"str_replace_editor", "edit_anthropic", "str_replace_based_edit_tool", "file_editor"}
+)
 _SHELL = "shell"
 # What stands before the command that matters. Each alternative ends at a fixed mark and the
 # repetitions are possessive, so that no command line makes the match quadratic.

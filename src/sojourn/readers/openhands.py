@@ -4,33 +4,35 @@ A step is an action of the agent; its observation is the event that names it as 
 call that could not be understood leaves an error without an action: it took a turn, and is a step
 too. The line says how a run ended, never whether the patch was right, unless the harness wrote its
 report into ``test_result``: else join the verdicts with ``--outcomes FILE``. The oldest files
-hold pairs of action and observation. Events of the newer agent kit (with a ``kind``) are not read;
-lines of such events keep their run, without steps, and are counted.
+hold pairs of action and observation; events of the newer kit, which have a ``kind``, are read by
+`_openhands_kit`. Its lines number the attempts that a critic asked for: they count as attempts of
+one job, and those after the first are told, since they were made because one before was rejected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 import msgspec
 
 from sojourn.readers._json import BadRecordError, Line, decode, json_lines, sniff
+from sojourn.readers._openhands_kit import BAD_CALL, KitEvent, is_kit, kit_end, kit_steps
 from sojourn.readers._steps import respond, tool_step
 from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import End, LimitKind, Outcome, Skipped, Step, StepKind, Trace
 
 __all__ = ["OpenHandsReader"]
 
-BAD_CALL = "bad call"
 _NOTHING = msgspec.Raw(b"null")
 _NO_STEPS = frozenset({"system", "recall", "change_agent_state", "null", "condensation"})
 _FINISHED = frozenset({"finish", "reject"})  # to reject a task is to give it up
 # Words of the message with which a run broke off, in the order in which they are looked for.
 _ENDS: tuple[tuple[str, End, LimitKind | None], ...] = (
     ("maximum iteration", End.LIMIT, LimitKind.STEPS),
+    ("maxiteration", End.LIMIT, LimitKind.STEPS),
     ("maximum budget", End.LIMIT, LimitKind.COST),
     ("max budget", End.LIMIT, LimitKind.COST),
     ("contextwindow", End.LIMIT, LimitKind.CONTEXT),
@@ -58,7 +60,6 @@ class _Extras(msgspec.Struct):
 class _Event(msgspec.Struct):
     id: int | str | None = None
     source: str | None = None
-    kind: str | None = None
     action: msgspec.Raw = _NOTHING
     observation: msgspec.Raw = _NOTHING
     cause: int | str | None = None
@@ -75,6 +76,8 @@ class _LLM(msgspec.Struct):
 class _Metadata(msgspec.Struct):
     agent_class: str | None = None
     llm_config: _LLM | None = None
+    llm: _LLM | None = None
+    eval_output_dir: str | None = None
     max_iterations: int | None = None
     dataset: str | None = None
 
@@ -90,6 +93,7 @@ class _TestResult(msgspec.Struct):
 
 class _Instance(msgspec.Struct):
     instance_id: str | int
+    attempt: int | None = None
     history: list[msgspec.Raw] | None = None
     metadata: _Metadata | None = None
     error: str | None = None
@@ -115,47 +119,74 @@ class OpenHandsReader:
         return ()
 
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
-        """Yield a trace a line."""
+        """Yield a trace a line, then how many of them a critic asked for."""
+        n_asked = 0
         for line in json_lines(source):
-            yield from _records(line, source)
+            for record in _records(line, source):
+                n_asked += isinstance(record, Trace) and (record.task_repeat or 0) > 0
+                yield record
+        if n_asked:
+            reason = "attempts that were made because a critic rejected one before"
+            yield Skipped(source=str(source), reason=reason, count=n_asked, what="key")
+
+
+class _History(NamedTuple):
+    """The steps of a run, None where they are unknown, and how it ended."""
+
+    steps: list[Step] | None
+    end: End
+    limit_kind: LimitKind | None
 
 
 def _records(line: Line, source: Path) -> Iterator[Record]:
     place = f"{source}, line {line.number}"
     try:
         instance = decode(line.text, _Instance)
-        steps: list[Step] | None = None
-        last = ""
         try:
-            events = list(_events(instance.history or []))
-            if any(event.kind is not None for event in events):
-                raise BadRecordError("events of the newer agent kit")
-            steps, last = list(_steps(events)), _last_action(events)
+            history = _history(instance)
         except BadRecordError as error:
             yield Skipped(source=place, reason=f"the history: {error}", what="key")
-        yield _trace(instance, steps, last, source)
+            history = _History(None, *_end(instance.error, ""))
+        yield _trace(instance, history, source)
     except ValueError as error:
         whole = line.text.endswith(b"\n")
         reason = str(error) if whole else f"the last line is incomplete: {error}"
         yield Skipped(source=place, reason=reason, what="line")
 
 
-def _trace(instance: _Instance, steps: list[Step] | None, last: str, source: Path) -> Trace:
+def _history(instance: _Instance) -> _History:
+    raw = instance.history or []
+    if not is_kit(raw):
+        events = list(_events(raw))
+        return _History(list(_steps(events)), *_end(instance.error, _last_action(events)))
+    found = [decode(event, KitEvent) for event in raw]
+    end, limit_kind, error = kit_end(found)
+    if instance.error or error:
+        end, limit_kind = _end(instance.error or error, "")
+    return _History(kit_steps(found), end, limit_kind)
+
+
+def _trace(instance: _Instance, history: _History, source: Path) -> Trace:
     metadata = instance.metadata or _Metadata()
     outcome, is_fault = _verdict(instance.test_result)
-    end, limit_kind = (End.INFRA_ERROR, None) if is_fault else _end(instance.error, last)
+    end, limit_kind = (End.INFRA_ERROR, None) if is_fault else history[1:]
     limit = metadata.max_iterations or 0
+    llm = metadata.llm_config or metadata.llm or _LLM()
+    attempt = instance.attempt
+    job = PurePosixPath(metadata.eval_output_dir or "").name
     return Trace(
         task_id=str(instance.instance_id),
+        task_repeat=None if attempt is None else max(attempt - 1, 0),
         task_set=metadata.dataset or "",
         agent=metadata.agent_class or "",
-        model=(metadata.llm_config.model if metadata.llm_config else None) or "",
+        model=llm.model or "",
+        job_id="" if attempt is None else job,
         outcome=outcome,
         end=end,
         limit_kind=limit_kind,
         step_limit=limit if 0 < limit < 2**31 else None,
-        n_steps=None if steps is None else len(steps),
-        steps=tuple(steps or ()),
+        n_steps=None if history.steps is None else len(history.steps),
+        steps=tuple(history.steps or ()),
         source_type=OpenHandsReader.name,
         source_uri=str(source),
     )
