@@ -143,7 +143,7 @@ from inspect_ai.scorer import Score, Scorer, mean, scorer
 
 @scorer(metrics=[mean()])
 def constant() -> Scorer:
-    async def score(state, target):
+    async def score(state, target) -> Score:
         return Score(value=1 if state.sample_id == 1 else 0)
     return score
 
