@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.assess.model_file import FittedModel, write_model
 from sojourn.cli.main import main
 from sojourn.corpus import write_corpus
 from sojourn.corpus.simulated import corpus_of_sequences
+from sojourn.process.progress import fit_progress
 from sojourn.process.simulate import preset, simulate_tasks
+from sojourn.readers import read_traces
+from sojourn.states import fit_states
 
 HOSTILE = 'evil" ]; \x1b[31m<script>\u202e'
 
@@ -27,7 +31,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(log: Path) -> Path:
     path = log.with_name("model.json")
     arguments = ["fit", str(log), "-o", str(path), "--draws", "29", "--no-certificate"]
-    assert main([*arguments, "--quiet"]) == 0
+    assert main([*arguments, "--process", "homogeneous", "--quiet"]) == 0
     return path
 
 
@@ -190,6 +194,24 @@ def test_export_writes_what_was_asked_for(
     assert capsys.readouterr().out == ""
     assert main(["export", str(model), "--to", "yaml"]) == 2
     assert main(["export", str(model), "--to", "tra", "-o", str(tmp_path / "m.lab")]) == 2
+
+
+def test_a_process_that_looks_at_the_step_is_drawn(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = read_traces(log)
+    states = fit_states(corpus)
+    process = fit_progress(states.transform(corpus))
+    path = str(tmp_path / "m.json")
+    counted = {"n_runs": 75, "n_tasks": 25, "n_units": 25}
+    write_model(FittedModel(process=process, states=states, horizon=30, trained_on=counted), path)
+    assert main(["export", path, "--to", "mermaid", "--steps", "2-4"]) == 0
+    assert 'n0(["steps 2 to 4"])' in capsys.readouterr().out
+    assert main(["export", path, "--to", "dot"]) == 0
+    assert 'label="what follows steps 1 to ' in capsys.readouterr().out
+    for wrong in ("x", "0", "4-2", "1-", "-3"):
+        assert main(["export", path, "--to", "dot", f"--steps={wrong}"]) == 2
+    assert main(["export", path, "--to", "drn", "--steps", "2"]) == 2
 
 
 def test_a_file_that_is_no_model_exits_with_3(

@@ -195,6 +195,51 @@ def test_mermaid_labels_hold_no_syntax() -> None:
     assert "<" not in text
 
 
+def drawn(text: str) -> dict[tuple[str, str], float]:
+    """Read the arrows of a drawing: of DOT, or of Mermaid."""
+    dot = re.findall(r'^  (n\d+) -> (n\d+) \[label="([.0-9]+)"\];$', text, re.MULTILINE)
+    mermaid = re.findall(r'^  (n\d+) -->\|"([.0-9]+)"\| (n\d+)$', text, re.MULTILINE)
+    return {(a, b): float(p) for a, b, p in dot} | {(a, b): float(p) for a, p, b in mermaid}
+
+
+@pytest.mark.parametrize("form", ["dot", "mermaid"])
+def test_a_process_that_looks_at_the_step_is_drawn_at_steps_that_are_named(form: str) -> None:
+    chain = timed()
+    arrows = drawn(export_process(chain, form, steps=(3, 3)))
+    text = export_process(chain, form, steps=(3, 3))
+    assert "step 3" in text
+    for i in range(3):
+        for j, target in enumerate(("n1", "n2", "n3", "n4", "n5")):
+            assert arrows.get((f"n{i + 1}", target), 0.0) == pytest.approx(
+                chain.rows[2, i, j], abs=0.0051
+            )
+    # The start is where the runs are that have a third step.
+    mass = chain.start[:3] @ chain.rows[0, :, :3] @ chain.rows[1, :, :3]
+    for i in range(3):
+        assert arrows["n0", f"n{i + 1}"] == pytest.approx(mass[i] / mass.sum(), abs=0.0051)
+
+
+@pytest.mark.parametrize("form", ["dot", "mermaid"])
+def test_a_band_of_steps_is_the_mean_over_its_runs(form: str) -> None:
+    chain = timed()
+    text = export_process(chain, form, steps=(2, 6))
+    assert "steps 2 to 6" in text
+    mass, counts = chain.start[:3] @ chain.rows[0, :, :3], np.zeros((3, 5))
+    for t in range(2, 7):
+        table = chain.rows[min(t, 4) - 1]
+        counts += mass[:, None] * table
+        mass = mass @ table[:, :3]
+    arrows = drawn(text)
+    for i in range(3):
+        for j in range(5):
+            assert arrows.get((f"n{i + 1}", f"n{j + 1}"), 0.0) == pytest.approx(
+                counts[i, j] / counts[i].sum(), abs=0.0051
+            )
+    whole = export_process(chain, form)
+    assert "steps 1 to 4" in whole
+    assert drawn(whole)["n0", "n1"] == pytest.approx(0.5)
+
+
 def test_only_states_that_runs_get_to_are_written() -> None:
     chain = AbsorbingChain(
         transient=[[0.5, 0.0], [0.2, 0.3]],
@@ -208,8 +253,13 @@ def test_only_states_that_runs_get_to_are_written() -> None:
 
 
 def test_what_cannot_be_written_is_said() -> None:
-    with pytest.raises(ValueError, match="a table for each of 4 steps"):
-        export_process(timed(), "mermaid")
+    with pytest.raises(ValueError, match="does not look at the step"):
+        export_process(hostile(), "mermaid", steps=(1, 2))
+    with pytest.raises(ValueError, match="prism holds the whole process"):
+        export_process(timed(), "prism", steps=(1, 2))
+    for steps in ((0, 1), (3, 2), (1, 10**9)):
+        with pytest.raises(ValueError, match="a first and a last one"):
+            export_process(timed(), "dot", steps=steps)
     with pytest.raises(ValueError, match="must be one of"):
         export_process(hostile(), "yaml")
     with pytest.raises(ValueError, match="cannot be written"):

@@ -304,7 +304,7 @@ def choose_states(
     folds = _folds(usable, n_folds, generator(rng))
     score: Score = _score_of_ends
     if by == "success":
-        score = _ScoreOfSuccess.of(corpus, usable)
+        score = _ScoreOfSuccess.of(corpus, usable).score
     scores = np.stack([_held_out(corpus, usable, folds, spec, fit, score) for spec in candidates])
     unit, told = _unit_of_task(usable), ~np.isnan(scores[0])
     if np.unique(unit[told]).size < 2:
@@ -399,9 +399,8 @@ class _ScoreOfSuccess(NamedTuple):
         quartiles = np.quantile(lengths, [0.25, 0.5, 0.75], method="inverted_cdf")
         return cls(tuple(sorted({max(int(q), 1) for q in quartiles})))
 
-    def __call__(
-        self, process: TraceProcess, rest: StateSequences, training: ResolvedRuns
-    ) -> Floats:
+    def score(self, process: TraceProcess, rest: StateSequences, training: ResolvedRuns) -> Floats:
+        """Score the outcomes of the runs of each task."""
         _, place = np.unique(rest.task, return_inverse=True)
         values = path_values(process, rest, self.steps)
         n_known = np.count_nonzero(training.event != CENSORED)
@@ -410,9 +409,10 @@ class _ScoreOfSuccess(NamedTuple):
         there = (rest.lengths[:, None] >= np.array(self.steps)) & (rest.event != CENSORED)[:, None]
         value = (1.0 - weight) * np.where(np.isnan(values), rate, values) + weight * rate
         won = (rest.event == SUCCESS)[:, None]
-        score = np.where(there, np.log(np.where(won, value, 1.0 - value)), 0.0).sum(axis=1)
-        total = np.bincount(place, weights=score)
-        return np.where(np.bincount(place, weights=there.any(axis=1)) > 0, total, np.nan)
+        found = np.where(there, np.log(np.where(won, value, 1.0 - value)), 0.0).sum(axis=1)
+        total = np.bincount(place, weights=found)
+        told = np.bincount(place, weights=there.any(axis=1)) > 0
+        return np.asarray(np.where(told, total, np.nan), dtype=np.float64)
 
 
 def _unit_of_task(runs: ResolvedRuns) -> npt.NDArray[np.int32]:

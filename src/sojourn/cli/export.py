@@ -25,6 +25,14 @@ def command(
             "--output", "-o", metavar="FILE", help="Where to write it; tra writes a .lab beside."
         ),
     ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            "--steps",
+            metavar="STEPS",
+            help="Of a drawing of a process that looks at the step: 5, or 5-10 for their mean.",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a fitted process in the language of another tool."""
@@ -32,6 +40,7 @@ def command(
 
     if to not in EXPORTS:
         raise typer.BadParameter(f"{to!r} is none of {', '.join(EXPORTS)}", param_hint="--to")
+    between = None if steps is None else _steps(steps)
     if output is not None and not output.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
     if output is not None and output.is_dir():
@@ -46,7 +55,7 @@ def command(
             )
     fitted = load(model)
     try:
-        text = export_process(fitted.process, to)
+        text = export_process(fitted.process, to, steps=between)
         labels = None if beside is None else export_process(fitted.process, "lab")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -56,3 +65,11 @@ def command(
     put_text(text, output, quiet=quiet)
     if beside is not None and labels is not None:
         put_text(labels, beside, quiet=quiet)
+
+
+def _steps(text: str) -> tuple[int, int]:
+    """Read ``5`` or ``5-10``."""
+    first, mark, last = text.partition("-")
+    if not first.isdecimal() or (mark and not last.isdecimal()) or len(text) > 20:
+        raise typer.BadParameter(f"{text!r} is not a step, nor two as 5-10", param_hint="--steps")
+    return int(first), int(last) if mark else int(first)

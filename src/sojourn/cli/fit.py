@@ -109,7 +109,9 @@ def command(
             rng=seed,
         )
     write_model(model, output)
-    typer.echo(str(model))
+    from sojourn.tables import clean, indent
+
+    typer.echo("\n".join([str(model), *indent(map(clean, model.trained_on["notes"]))]))
     if not quiet:
         typer.echo(f"wrote {output}", err=True)
 

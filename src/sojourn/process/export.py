@@ -5,7 +5,8 @@ which the first step is drawn; one step of it comes before the run's own. P(succ
 is therefore ``P=? [ F<=d+1 "success" ]``, and the mean number of steps the expected reward
 ``steps`` until the run is over. A process that looks at the step is written out layer by layer, one
 copy of its states a step, the last of which loops in itself as the process does beyond its last
-knot: nothing is cut off. Contexts, ages, classes and phases are written as states of their own, and
+knot: nothing is cut off. A drawing of it is of one step or of the mean over some steps, and says of
+which. Contexts, ages, classes and phases are written as states of their own, and
 a label ``state_1``, ``state_2``, .. stands for all copies of an observed state.
 
 Names of states come from logs. They stand in comments and in quoted labels only, escaped for each
@@ -30,6 +31,7 @@ __all__ = ["EXPORTS", "export_process"]
 Floats = npt.NDArray[np.float64]
 _MAX_TRANSITIONS = 2_000_000
 _MAX_DRAWN = 100
+_MAX_STEP = 100_000
 _LEAST_DRAWN = 0.005
 
 
@@ -61,7 +63,7 @@ class _Explicit(NamedTuple):
         return ["init", "start", "success", "failure", *states]
 
 
-def export_process(process: Any, to: str) -> str:
+def export_process(process: Any, to: str, *, steps: tuple[int, int] | None = None) -> str:
     """Write a process in the language of another tool.
 
     Parameters
@@ -72,6 +74,9 @@ def export_process(process: Any, to: str) -> str:
         ``prism``: PRISM's language. ``tra`` and ``lab``: its explicit transitions and labels.
         ``drn``: Storm's explicit format. ``dot`` and ``mermaid``: a drawing, without transitions
         under .005.
+    steps : (int, int), optional
+        First and last step of a drawing of a process that looks at the step: what follows these
+        steps, averaged over the runs that have them. By default all steps up to its last table.
 
     Returns
     -------
@@ -81,7 +86,7 @@ def export_process(process: Any, to: str) -> str:
     ------
     ValueError
         If the process cannot be written so: it has no tables of next events, they are too large,
-        or it is to be drawn and has a table a step.
+        or `steps` are given of what is no drawing or does not look at the step.
 
     Examples
     --------
@@ -90,7 +95,12 @@ def export_process(process: Any, to: str) -> str:
     0="init" 1="start" 2="success"
     """
     check_choice(to, EXPORTS, name="to")
-    return _WRITERS[to](unroll(process))
+    chain = unroll(process)
+    if to in _DRAWINGS:
+        return _DRAWINGS[to](*_drawable(chain, steps))
+    if steps is not None:
+        raise ValueError(f"{to} holds the whole process; steps are for {' and '.join(_DRAWINGS)}")
+    return _WRITERS[to](chain)
 
 
 def _explicit(chain: UnrolledChain) -> _Explicit:
@@ -218,21 +228,54 @@ def _name_comments(names: tuple[str, ...], mark: str) -> list[str]:
     return [f"{mark} state_{i + 1}: {clean(name)}" for i, name in enumerate(names)]
 
 
-def _drawable(chain: UnrolledChain) -> _Explicit:
-    if chain.n_layers > 1:
-        raise ValueError(
-            f"a process with a table for each of {chain.n_layers} steps makes no drawing; "
-            "draw a homogeneous chain, or export to prism, tra or drn"
-        )
+class _Drawn(NamedTuple):
+    """A chain to draw, and the steps that it is of; None where it does not look at the step."""
+
+    made: _Explicit
+    steps: str | None
+
+
+def _drawable(chain: UnrolledChain, steps: tuple[int, int] | None) -> _Drawn:
     if chain.n_inner > _MAX_DRAWN:
         raise ValueError(f"{chain.n_inner} states make no drawing; {_MAX_DRAWN} are the most")
-    return _explicit(chain)
+    if chain.n_layers == 1:
+        if steps is not None:
+            raise ValueError("this process does not look at the step: leave the steps out")
+        return _Drawn(_explicit(chain), None)
+    first, last = (1, chain.n_layers) if steps is None else steps
+    if not 1 <= first <= last <= _MAX_STEP:
+        raise ValueError(
+            f"steps must be a first and a last one, from 1 to {_MAX_STEP}; got {first} to {last}"
+        )
+    words = f"step {first}" if first == last else f"steps {first} to {last}"
+    return _Drawn(_explicit(_mean_of(chain, first, last)), words)
 
 
-def _dot(chain: UnrolledChain) -> str:
-    made = _drawable(chain)
+def _mean_of(chain: UnrolledChain, first: int, last: int) -> UnrolledChain:
+    """Average the tables of some steps over the runs that have them; start at the first."""
+    masses = chain.masses(last)[first - 1 :]
+    there = float(masses[0].sum())
+    if there <= 0.0:
+        raise ValueError(f"no run of this process gets to step {first}")
+    tables = chain.rows[np.minimum(np.arange(first - 1, last), chain.n_layers - 1)]
+    total = masses.sum(axis=0)
+    # A state that no run is in at these steps keeps what follows the last of them.
+    rows = np.where(
+        (total > 0.0)[:, None],
+        np.einsum("ti,tij->ij", masses, tables) / np.where(total > 0.0, total, 1.0)[:, None],
+        tables[-1],
+    )
+    rows /= rows.sum(axis=1, keepdims=True)
+    start = chain.start if first == 1 else np.concatenate((masses[0] / there, [0.0, 0.0]))
+    return chain.with_rows(rows[None], start)
 
-    lines = ["digraph chain {", "  rankdir=LR;", "  n0 [shape=point];"]
+
+def _dot(made: _Explicit, steps: str | None) -> str:
+    lines = ["digraph chain {", "  rankdir=LR;"]
+    if steps is None:
+        lines.append("  n0 [shape=point];")
+    else:
+        lines += [f'  label="what follows {steps}"; labelloc=t;', f'  n0 [label="{steps}"];']
     for state, owner in enumerate(made.owner):
         if owner is not None:
             lines.append(f"  n{state} [shape=box, label={dot_string(made.state_names[owner])}];")
@@ -244,10 +287,8 @@ def _dot(chain: UnrolledChain) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _mermaid(chain: UnrolledChain) -> str:
-    made = _drawable(chain)
-
-    lines = ["flowchart LR", "  n0(( ))"]
+def _mermaid(made: _Explicit, steps: str | None) -> str:
+    lines = ["flowchart LR", "  n0(( ))" if steps is None else f'  n0(["{steps}"])']
     for state, owner in enumerate(made.owner):
         if owner is not None:
             lines.append(f"  n{state}[{mermaid_string(made.state_names[owner])}]")
@@ -271,7 +312,6 @@ _WRITERS: dict[str, Callable[[UnrolledChain], str]] = {
     "tra": _tra,
     "lab": _lab,
     "drn": _drn,
-    "dot": _dot,
-    "mermaid": _mermaid,
 }
-EXPORTS = tuple(_WRITERS)
+_DRAWINGS: dict[str, Callable[[_Explicit, str | None], str]] = {"dot": _dot, "mermaid": _mermaid}
+EXPORTS = (*_WRITERS, *_DRAWINGS)
