@@ -15,7 +15,8 @@ from scipy.stats import beta, kstest
 from oracles.chains import random_chain
 from oracles.progress import fit_by_steps, within_by_paths
 from oracles.runs import EDGES, runs
-from sojourn.process import _progress_newton as newton
+from sojourn.process import _progress_maximum as maximum
+from sojourn.process import _progress_posterior as posterior
 from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.base import GeometricTail, RefittableProcess, run_scores, task_scores
 from sojourn.process.homogeneous import fit_homogeneous
@@ -99,20 +100,20 @@ def test_derivatives_agree_with_finite_differences(
     by_state: bool, rng: np.random.Generator
 ) -> None:
     fit = fit_progress(corpus(8, 5, max_steps=6), penalty=1.0, by_state=by_state, n_knots=1)
-    data = newton.data_of(fit.cells, fit.starts, fit.basis, fit.prior)
-    design = newton.design_of(fit.basis, by_state)
-    penalty = newton.Penalty(0.7, 0.3, 2.0 if by_state else np.inf)
+    data = posterior.data_of(fit.cells, fit.starts, fit.basis, fit.prior)
+    design = posterior.design_of(fit.basis, by_state)
+    penalty = posterior.Penalty(0.7, 0.3, 2.0 if by_state else np.inf)
     shapes = [fit.intercept.shape, fit.spline.shape, fit.state_spline.shape]
     m, width = fit.intercept.shape
 
-    def at(theta: Floats) -> newton.Coefficients:
+    def at(theta: Floats) -> posterior.Coefficients:
         a, c, d = np.split(theta, np.cumsum([np.prod(s) for s in shapes])[:2])
         parts = [x.reshape(s) for x, s in zip((a, c, d), shapes, strict=True)]
         parts[0] = np.where(data.active, parts[0], -np.inf)
-        return newton.Coefficients(*parts)
+        return posterior.Coefficients(*parts)
 
     def whole_gradient(theta: Floats) -> Floats:
-        now = newton.curvature(at(theta), data, design, penalty)
+        now = posterior.curvature(at(theta), data, design, penalty)
         local = now.local_gradient.reshape(m, width, -1)
         parts = [local[:, :, 0].ravel(), now.common_gradient, local[:, :, 1:].ravel()]
         return np.concatenate(parts)
@@ -121,10 +122,11 @@ def test_derivatives_agree_with_finite_differences(
     direction = rng.normal(size=theta.size)
     h = 1e-5
     up, down = (
-        newton.log_posterior(at(theta + s * h * direction), data, design, penalty) for s in (1, -1)
+        posterior.log_posterior(at(theta + s * h * direction), data, design, penalty)
+        for s in (1, -1)
     )
     assert (up - down) / (2 * h) == pytest.approx(whole_gradient(theta) @ direction, rel=1e-6)
-    now = newton.curvature(at(theta), data, design, penalty, exact=True)
+    now = posterior.curvature(at(theta), data, design, penalty, exact=True)
     slope = (whole_gradient(theta + h * direction) - whole_gradient(theta - h * direction)) / (
         2 * h
     )
@@ -148,15 +150,15 @@ def test_derivatives_agree_with_finite_differences(
 
 def test_penalties_chosen_are_near_the_top_of_the_laplace_marginal_likelihood() -> None:
     fit = fit_progress(corpus(50, 6))
-    data = newton.data_of(fit.cells, fit.starts, fit.basis, fit.prior)
-    design = newton.design_of(fit.basis, False)
-    start = newton.Coefficients(fit.intercept, fit.spline, fit.state_spline)
+    data = posterior.data_of(fit.cells, fit.starts, fit.basis, fit.prior)
+    design = posterior.design_of(fit.basis, False)
+    start = posterior.Coefficients(fit.intercept, fit.spline, fit.state_spline)
     m, q = len(fit.state_names), fit.basis.shape[1]
 
     def marginal(move: float, end: float) -> float:
-        penalty = newton.Penalty(move, end, np.inf)
-        found = newton.maximise(start, data, design, penalty)
-        now = newton.curvature(found, data, design, penalty)
+        penalty = posterior.Penalty(move, end, np.inf)
+        found = maximum.maximise(start, data, design, penalty)
+        now = posterior.curvature(found, data, design, penalty)
         size = now.local.shape[1]
         whole = np.zeros((m * size + now.common.shape[0],) * 2)
         for i in range(m):

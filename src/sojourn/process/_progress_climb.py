@@ -1,9 +1,9 @@
 """Refits of the progress-dependent chain: many gradients, one curvature.
 
 A bootstrap fits the same chain to hundreds of corpora that hardly differ. Its log posterior (see
-`_progress_newton`) is climbed by L-BFGS, and the inverse curvature that L-BFGS starts from is that
-of the first fit in all but one part. With the parameters ordered intercepts a, splines by state d,
-common splines c, the curvature factors as
+`_progress_posterior`) is climbed by L-BFGS, and the inverse curvature that L-BFGS starts from is
+that of the first fit in all but one part. With the parameters ordered intercepts a, splines by
+state d, common splines c, the curvature factors as
 
     H = T' diag(A, D, S) T,   T unit triangular:
 
@@ -30,6 +30,9 @@ __all__ = ["Problem", "Shared", "climb", "slope"]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _TINY = 1e-200
+_EPSILON = 1e-15
+_SHORT = 0.01
+_MAX_HALVINGS = 12
 
 
 class Problem(NamedTuple):
@@ -42,8 +45,9 @@ class Problem(NamedTuple):
     moments: Floats  # (m, w, q)
     prior: Floats  # (m, w)
     active: Mask  # (m, w)
-    precision: Floats  # (w, w): of the common splines
-    state: float  # of the splines by state
+    move: float  # precisions of the splines, as in `Penalty`, but finite
+    end: float
+    state: float
 
 
 class Shared(NamedTuple):
@@ -86,8 +90,37 @@ def _event_law(eta: Floats, active: Mask, m: int, p: Floats, among: Floats) -> t
 
 
 @kernel
-def slope(x: Floats, at: Problem, gradient: Floats) -> float:
-    """Fill the gradient of the log posterior and return its value.
+def _common_penalty(c: Floats, at: Problem, gradient: Floats) -> float:
+    """Take the slope of the common splines' penalty off `gradient`; return the penalty.
+
+    By differences from the mean of the moves: a precision that holds them at zero is so large that
+    products would leave nothing but rounding.
+    """
+    w, q = c.shape
+    m = w - 2
+    value = 0.0
+    for b in range(q):
+        mean, total, pull = 0.0, 0.0, 0.0
+        for j in range(m):
+            mean += c[j, b] / m
+        for j in range(w):
+            total += c[j, b]
+        for j in range(m, w):
+            off = c[j, b] - mean
+            pull += at.end * off
+            value += 0.5 * at.end * off * off
+            gradient[j * q + b] -= at.end * off + total
+        for j in range(m):
+            off = c[j, b] - mean
+            value += 0.5 * at.move * off * off
+            gradient[j * q + b] -= at.move * off - pull / m + total
+        value += 0.5 * total * total
+    return value
+
+
+@kernel
+def slope(x: Floats, at: Problem, gradient: Floats) -> tuple[float, float]:
+    """Fill the gradient of the log posterior; return its value and the size of what was added up.
 
     `x` holds intercepts, splines by state and common splines, flattened, those of impossible
     events being whatever they are. Without splines by state an odds is a product of one factor of
@@ -99,7 +132,7 @@ def slope(x: Floats, at: Problem, gradient: Floats) -> float:
     high = x.size - w * q
     r = (high - low) // low
     gradient[:] = 0.0
-    value = 0.0
+    value, size = 0.0, 0.0
     by_level = np.zeros((n_levels, w))
     factor = np.empty((n_levels, w))
     top = np.empty(n_levels)
@@ -130,12 +163,13 @@ def slope(x: Floats, at: Problem, gradient: Floats) -> float:
             if at.active[i, j]:
                 k = i * w + j
                 value += at.prior[i, j] * (x[k] - peak - math.log(norm)) + at.events[i, j] * x[k]
+                size += abs(at.events[i, j] * x[k])
                 gradient[k] += at.prior[i, j] - mass * odds[j] / norm + at.events[i, j]
         for g in range(n_levels):
             n, cut = at.total[i, g], at.went_on[i, g]
             if n == 0.0:
                 continue
-            ends, stay = 0.0, 0.0
+            ends, stay, log_stay = 0.0, 0.0, 0.0
             if r == 0:
                 for j in range(w):
                     p[j] = odds[j] * factor[g, j]
@@ -143,12 +177,12 @@ def slope(x: Floats, at: Problem, gradient: Floats) -> float:
                     stay += p[j]
                 ends = p[m] + p[m + 1]
             if ends + stay > _TINY and (cut == 0.0 or stay > _TINY):
-                value -= n * (peak + top[g] + math.log(ends + stay))
+                log_norm = peak + top[g] + math.log(ends + stay)
                 each = n / (ends + stay)
                 for j in range(w):
                     missing[j] = each * p[j]
                 if cut > 0.0:
-                    value += cut * (peak + top[g] + math.log(stay))
+                    log_stay = peak + top[g] + math.log(stay)
                     for j in range(m):
                         missing[j] -= cut / stay * p[j]
             else:
@@ -157,13 +191,16 @@ def slope(x: Floats, at: Problem, gradient: Floats) -> float:
                     for b in range(r):
                         eta[j] += at.basis[g, b] * x[low + (i * w + j) * r + b]
                 log_norm, log_stay = _event_law(eta, at.active[i], m, p, among)
-                value -= n * log_norm
                 for j in range(w):
                     missing[j] = n * p[j]
                 if cut > 0.0:
-                    value += cut * log_stay
                     for j in range(m):
                         missing[j] -= cut * among[j]
+            value -= n * log_norm
+            size += abs(n * log_norm)
+            if cut > 0.0:
+                value += cut * log_stay
+                size += abs(cut * log_stay)
             for j in range(w):
                 gradient[i * w + j] -= missing[j]
                 expected[g, j] += missing[j]
@@ -173,22 +210,18 @@ def slope(x: Floats, at: Problem, gradient: Floats) -> float:
         for j in range(w):
             for b in range(q):
                 value += at.moments[i, j, b] * x[high + j * q + b]
+                size += abs(at.moments[i, j, b] * x[high + j * q + b])
                 gradient[high + j * q + b] += at.moments[i, j, b]
             for b in range(r):
                 k = low + (i * w + j) * r + b
                 value += at.moments[i, j, b] * x[k] - 0.5 * at.state * x[k] * x[k]
+                size += abs(at.moments[i, j, b] * x[k])
                 gradient[k] += at.moments[i, j, b] - at.state * x[k]
     for g in range(n_levels):
         for j in range(w):
             for b in range(q):
                 gradient[high + j * q + b] -= expected[g, j] * at.basis[g, b]
-    for j in range(w):
-        for k in range(w):
-            for b in range(q):
-                push = at.precision[j, k] * x[high + k * q + b]
-                gradient[high + j * q + b] -= push
-                value -= 0.5 * push * x[high + j * q + b]
-    return value
+    return value - _common_penalty(x[high:].reshape(w, q), at, gradient[high:]), size
 
 
 @kernel
@@ -351,17 +384,14 @@ def _precondition(g: Floats, lower: Floats, by: Shared, step: Floats) -> None:
 
 @kernel
 def climb(
-    x: Floats,
-    at: Problem,
-    by: Shared,
-    ridge: float,
-    tolerance: float,
-    max_steps: int,
+    x: Floats, at: Problem, by: Shared, ridge: float, tolerance: float, max_slopes: int
 ) -> tuple[float, int, float]:
     """Climb from `x`, in place, by L-BFGS; ends at a step that would gain less than `tolerance`.
 
-    That step is taken. Returns the gain of the last step, which is below the tolerance where the
-    climb has settled, the number of gradients and the value before the last step.
+    That step is taken, unless it is long and leads down. Returns the gain of the last step, below
+    `tolerance` where the climb has settled, the number of steps taken before it, and the size of
+    what the value is a sum of. It gives up after `max_slopes` gradients, and where rounding hides
+    any way up.
     """
     n, memory = x.size, 12
     m, w = at.events.shape
@@ -371,10 +401,10 @@ def climb(
     scale, share = np.zeros(memory), np.zeros(memory)
     here, there = np.empty(n), np.empty(n)
     work, step, new = np.empty(n), np.zeros(n), np.empty(n)
-    value = slope(x, at, here)
-    n_slopes, stored = 1, 0
+    value, size = slope(x, at, here)
+    n_slopes, taken, stored = 1, 0, 0
     gain = math.inf
-    while n_slopes < max_steps:
+    while n_slopes < max_slopes:
         work[:] = here
         for back in range(min(stored, memory)):
             k = (stored - 1 - back) % memory
@@ -385,26 +415,30 @@ def climb(
             k = (stored - 1 - back) % memory
             step += (share[k] - scale[k] * np.sum(turns[k] * step)) * moves[k]
         rise = np.sum(here * step)
-        gain = 0.5 * rise
         if not rise >= 0.0:
+            gain = math.inf
             break
-        if gain < tolerance:
-            x += step
+        gain = 0.5 * rise
+        if gain < tolerance or gain < _EPSILON * size:
+            new[:] = x + step
+            if np.max(np.abs(step)) < _SHORT or slope(new, at, there)[0] >= value:
+                x[:] = new
+            gain = min(gain, 0.5 * tolerance)
             break
-        length, taken = 1.0, False
-        for _ in range(12):
+        length, higher = 1.0, False
+        for _ in range(_MAX_HALVINGS):
             new[:] = x + length * step
-            found = slope(new, at, there)
+            found, size = slope(new, at, there)
             n_slopes += 1
-            noise = 1e-13 * (1.0 + abs(value))
-            if found >= value + 1e-4 * length * rise - noise:
-                taken = True
+            if found >= value + 1e-4 * length * rise - _EPSILON * size:
+                higher = True
                 break
-            bend = value + length * rise - found  # half the curvature along the step, length^2
-            shorter = 0.5 * rise * length * length / bend if bend > 0.0 else 0.0
-            length = min(max(shorter, 0.1 * length), 0.5 * length)
-        if not taken:
+            bend = value + length * rise - found  # half the curvature of the parabola through both
+            best = 0.5 * rise * length * length / bend if bend > 0.0 else 0.0
+            length = min(max(best, 0.1 * length), 0.5 * length)
+        if not higher:
             break
+        taken += 1
         k = stored % memory
         moves[k] = new - x
         turns[k] = here - there
@@ -415,4 +449,4 @@ def climb(
         x[:] = new
         here[:] = there
         value = found
-    return gain, n_slopes, value
+    return gain, taken, size

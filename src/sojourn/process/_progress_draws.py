@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.process._progress_newton import Coefficients, Data, Design, Penalty, curvature
+from sojourn.process._progress_posterior import Coefficients, Data, Design, Penalty, curvature
 
 __all__ = ["draw_coefficients", "forward"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from sojourn.process._progress_cells import (
     provenance,
 )
 from sojourn.process._progress_draws import draw_coefficients, forward
-from sojourn.process._progress_newton import (
+from sojourn.process._progress_posterior import (
     Coefficients,
     Data,
     Design,
@@ -26,11 +26,13 @@ from sojourn.process._progress_newton import (
     design_of,
     row_probabilities,
 )
-from sojourn.process._progress_refit import Anchor, anchor_of, refit
 from sojourn.process.absorbing import AbsorbingChain, leads_out
 from sojourn.process.base import GeometricTail, run_scores, task_scores
 from sojourn.process.homogeneous import RowPrior, start_row
 from sojourn.sequences import StateSequences
+
+if TYPE_CHECKING:
+    from sojourn.process._progress_maximum import Anchor
 
 __all__ = ["ProgressFit"]
 
@@ -295,6 +297,8 @@ class ProgressFit:
         ValueError
             If the states differ, or no run has weight.
         """
+        from sojourn.process._progress_maximum import refit
+
         _check_states(self, sequences)
         weights = _checked_weights(sequences, weights)
         cells = count_cells(sequences, self.basis.shape[0], weights)
@@ -332,6 +336,8 @@ class ProgressFit:
         ndarray of shape (n_resamples, 2, horizon + 1)
             Success and failure curves.
         """
+        from sojourn.process._progress_maximum import refit
+
         _check_states(self, sequences)
         units = cells_by_unit(sequences, self.basis.shape[0])
         weights = np.asarray(weights, dtype=np.float64)
@@ -456,6 +462,8 @@ class ProgressFit:
 
     @property
     def _anchor(self) -> Anchor:
+        from sojourn.process._progress_maximum import anchor_of
+
         # Threads that come here at once make the same anchor twice.
         if self._anchored is None:
             made = anchor_of(self._coefficients, self._data, self._design, self._penalty)

@@ -22,15 +22,13 @@ import numpy.typing as npt
 
 from sojourn._validation import check_choice, check_positive_int
 from sojourn.process._progress_cells import count_cells, count_starts, make_basis, provenance
-from sojourn.process._progress_newton import (
+from sojourn.process._progress_posterior import (
     Coefficients,
     Data,
     Penalty,
-    choose_penalty,
     data_of,
     design_of,
     log_posterior,
-    maximise,
 )
 from sojourn.process._progress_result import ProgressFit
 from sojourn.process.homogeneous import fit_homogeneous
@@ -89,6 +87,8 @@ def fit_progress(
     -----
     A run that was cut after step t in state i counts there by log P(not ended | i, t).
     """
+    from sojourn.process._progress_maximum import choose_penalty
+
     check_positive_int(n_knots, name="n_knots")
     prior = fit_homogeneous(
         sequences,
@@ -126,6 +126,8 @@ def homogeneity_statistic(fit: ProgressFit) -> float:
     where the splines are held at zero. Its null distribution is to be had by drawing from the
     homogeneous fit and refitting with the penalties held.
     """
+    from sojourn.process._progress_maximum import maximise
+
     data = data_of(fit.cells, fit.starts, fit.basis, fit.prior)
     none = Penalty(np.inf, np.inf, np.inf)
     flat = maximise(
