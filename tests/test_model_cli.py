@@ -75,6 +75,7 @@ def test_fit_wants_one_group(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(fit) == 2
     said = capsys.readouterr().err
     assert "there are 2" in said
+    assert "as with --where model=a," in said
     assert "--pool" in said
     assert not (tmp_path / "m.json").exists()
     assert main([*fit, "--where", "model=c"]) == 2
@@ -84,10 +85,32 @@ def test_fit_wants_one_group(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "36 runs" in capsys.readouterr().out
 
 
+def test_fit_leaves_out_groups_of_which_nothing_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"task_id": f"t{k}", "model": "a", "outcome": k % 3 == 0, "steps": ["look", "do"]}
+        for k in range(12)
+    ]
+    rows += [{"task_id": "x", "model": "b", "outcome": None, "steps": ["look"]}]
+    rows += [{"task_id": "y", "model": "c", "outcome": True, "n_steps": 3}]
+    runs = tmp_path / "runs.jsonl"
+    runs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fit = ["fit", str(runs), "-o", str(tmp_path / "m.json"), "--draws", "19", "--no-certificate"]
+    assert main(fit) == 0
+    assert "12 runs" in capsys.readouterr().out
+    assert main([*fit, "--where", "model=b"]) == 4
+    assert "no run that counts has a step" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (["--process", "hmm"], 2),
+        (["--states", "nowhere.json"], 2),
+        (["--states", "names", "--features", "history"], 2),
+        (["--features", "colour"], 2),
+        (["--encoder", "nowhere"], 2),
         (["--process", "order"], 2),
         (["--where", "model"], 2),
         (["-o", "nowhere/model.json"], 2),

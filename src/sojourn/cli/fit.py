@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +24,10 @@ from sojourn.cli._states import Encoder, Features, NStates, States, state_settin
 from sojourn.cli.assess import By, Faults, Limits, Seed
 
 if TYPE_CHECKING:
-    from sojourn.corpus import TraceCorpus
+    import numpy as np
+    import numpy.typing as npt
+
+    from sojourn.corpus import Policy, TraceCorpus
     from sojourn.corpus.traces import Group
 
 __all__ = ["command"]
@@ -91,7 +96,7 @@ def command(
         strict=strict,
         quiet=quiet,
     )
-    group, part = _one_group(corpus, by, where, pool=pool)
+    group, part = _one_group(corpus, by, where, chosen, pool=pool)
     from sojourn.assess.model import fit_model
     from sojourn.assess.model_file import write_model
     from sojourn.cli._progress import Progress
@@ -127,7 +132,12 @@ def _check_process(name: str) -> None:
 
 
 def _one_group(
-    corpus: TraceCorpus, by: list[str] | None, where: list[str] | None, *, pool: bool
+    corpus: TraceCorpus,
+    by: list[str] | None,
+    where: list[str] | None,
+    counting: Policy,
+    *,
+    pool: bool,
 ) -> tuple[Group, TraceCorpus]:
     """Return the one group of runs that was asked for.
 
@@ -138,7 +148,6 @@ def _one_group(
     """
     from sojourn.cli.assess import grouping
     from sojourn.errors import NothingUsableError
-    from sojourn.tables import clean
 
     groups = corpus.groups(grouping(by, pool=pool))
     wanted = [_pair(item) for item in where or ()]
@@ -149,16 +158,49 @@ def _one_group(
     ]
     if not groups:
         raise NothingUsableError("there is no run to fit")
+    if not found:
+        raise typer.BadParameter(
+            f"no group is so; there are {_listed(groups)}", param_hint="--where"
+        )
+    if len(found) > 1:
+        # Runs without a verdict or steps make groups of their own, which nobody can mean.
+        found = [pair for pair in found if _has_steps(corpus, pair[1], counting)] or found
     if len(found) == 1:
         group, runs = found[0]
         return group, corpus.select(runs)
-    names = "; ".join(clean(group) for group, _ in (found or groups)[:_MAX_LISTED])
-    if not found:
-        raise typer.BadParameter(f"no group is so; there are {names}", param_hint="--where")
     raise typer.BadParameter(
-        f"a model is of one group of runs, and there are {len(found)}: {names}"
-        f"{'; ...' if len(found) > _MAX_LISTED else ''}. Choose one with --where FIELD=VALUE, "
-        "group otherwise with --by, or fit them all as one with --pool"
+        f"a model is of one group of runs, and there are {len(found)}: {_listed(found)}. "
+        f"Choose one, as with {_hint([group for group, _ in found])}, group otherwise with --by, "
+        "or fit them all as one with --pool"
+    )
+
+
+def _has_steps(corpus: TraceCorpus, runs: npt.NDArray[np.intp], counting: Policy) -> bool:
+    """Tell whether a group has a run that counts and whose steps are logged."""
+    from sojourn.corpus import resolve
+
+    part = corpus.select(runs)
+    return bool((part.offsets[1:] > part.offsets[:-1])[resolve(part, counting).index].any())
+
+
+def _listed(groups: Sequence[tuple[Group, npt.NDArray[np.intp]]]) -> str:
+    from sojourn.tables import clean
+
+    names = "; ".join(clean(group) for group, _ in groups[:_MAX_LISTED])
+    return names + ("; ..." if len(groups) > _MAX_LISTED else "")
+
+
+def _hint(groups: Sequence[Group]) -> str:
+    """Spell the options that choose the first of some groups."""
+    from sojourn.tables import clean
+
+    labels = [dict(group.labels) for group in groups]
+    telling = [name for name in labels[0] if len({str(row[name]) for row in labels}) > 1]
+    # One field is enough where no other group shares its value.
+    alone = [name for name in telling if all(row[name] != labels[0][name] for row in labels[1:])]
+    chosen = alone[:1] or telling
+    return " ".join(
+        f"--where {shlex.quote(f'{name}={clean(str(labels[0][name]))}')}" for name in chosen
     )
 
 
