@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -147,11 +147,17 @@ def decode(raw: Buffer, form: type[T]) -> T:
         If it is no JSON, nests deeper than `JSON_DEPTH`, or a field has an unexpected type.
     """
     try:
-        return msgspec.json.decode(raw, type=form, strict=False)
+        found: T = _decoder(form).decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return _decode_patiently(bytes(raw), form)
     except RecursionError:
         raise BadRecordError(f"nests deeper than {JSON_DEPTH} levels") from None
+    return found
+
+
+@cache  # to understand a union takes longer than to decode a short text
+def _decoder(form: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(form, strict=False)
 
 
 def _decode_patiently(raw: bytes, form: type[T]) -> T:

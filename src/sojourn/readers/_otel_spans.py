@@ -290,10 +290,13 @@ def _first(attributes: Mapping[str, msgspec.Raw], keys: tuple[str, ...]) -> str:
     return ""
 
 
+_PLAIN: Any = _Value | str | float | bool | None
+
+
 def _plain(raw: msgspec.Raw) -> str:
     """Return a value as text: that of an OTLP value, or a plain one; "" for lists and objects."""
     try:
-        value: Any = decode(raw, _Value | str | float | bool | None)  # type: ignore[arg-type]
+        value: Any = decode(raw, _PLAIN)
     except BadRecordError:
         return ""
     if isinstance(value, _Value):
