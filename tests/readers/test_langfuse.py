@@ -79,6 +79,26 @@ def test_the_metadata_may_name_the_task() -> None:
     assert [trace.task_id for trace in runs] == ["refund", "refund"]
 
 
+def test_ids_in_names_make_no_state_and_no_group(tmp_path: Path) -> None:
+    ids = [f"0b9f3c1e-6a51-4c7e-9d57-3f1f6d1c2b{n}" for n in (10, 11)]
+    found = []
+    for name in ids:
+        rows = [{"id": "1", "type": "TOOL", "traceId": "t", "name": f"find_{name}"}]
+        found += read(tmp_path, document(*rows, name=f"session-{name}"))
+    assert [(run.agent, [s.name for s in run.steps]) for run in found] == [
+        ("session", ["find"]),
+        ("session", ["find"]),
+    ]
+
+
+def test_the_trace_itself_may_name_the_task(tmp_path: Path) -> None:
+    row = {"id": "1", "type": "TOOL", "traceId": "t"}
+    whole = document(row, metadata={"task": "refund"}, release="r1")
+    for column, task in (("task", "refund"), ("release", "r1")):
+        (run,) = read(tmp_path, whole, columns={"task_id": column})
+        assert (run.task_id, run.n_steps) == (task, 1)
+
+
 def test_what_an_export_holds_beside_observations_is_no_stranger() -> None:
     assert not [item for item in read_traces(SAMPLE).skipped if item.what == "stranger"]
 

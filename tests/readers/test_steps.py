@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.readers._steps import action_digest, command_name, respond, tool_step
+from sojourn.readers._steps import action_digest, command_name, respond, tool_step, without_ids
 from sojourn.records import Actor, StepKind
 
 
@@ -151,3 +153,31 @@ def test_digests_tell_actions_apart() -> None:
     assert len(set(digests)) == len(digests)
     assert all(0 < digest < 2**64 for digest in digests)
     assert tool_step([("a", "1")]).digest == digests[0]
+
+
+UUID = "0b9f3c1e-6a51-4c7e-9d57-3f1f6d1c2b9a"
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        (f"plan-{UUID}", "plan"),
+        (f"{UUID}/plan", "plan"),
+        (f"session {UUID.upper()}: plan", "session: plan"),
+        (f"run_{UUID.replace('-', '')}_{UUID}", "run"),
+        ("a" * 24, "a" * 24),  # a word, not an id
+        ("defaced_facade_cafe_decade", "defaced_facade_cafe_decade"),
+        ("query_5f3a_by_customer_number", "query_5f3a_by_customer_number"),
+        (UUID, ""),
+    ],
+)
+def test_ids_are_no_part_of_a_name(name: str, plain: str) -> None:
+    assert without_ids(name) == plain
+    assert tool_step([(name, "")]).name == (plain or "tool")
+
+
+@pytest.mark.parametrize("name", ["-" * 10**6, "a0" * 10**6, "0123-" * 10**5])
+def test_no_name_makes_the_search_for_ids_slow(name: str) -> None:
+    start = time.perf_counter()
+    without_ids(name)
+    assert time.perf_counter() - start < 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import structs
 
 from sojourn._limits import ATTRIBUTE_LETTERS, ID_LETTERS
-from sojourn.readers._json import BadRecordError, Buffer, decode
+from sojourn.readers._answers import asked_tool
+from sojourn.readers._json import Buffer, decode
 from sojourn.readers._span_log import Evaluation
 from sojourn.readers._spans import Kind, Span, nanoseconds
 from sojourn.readers._steps import action_digest, tool_step
@@ -17,7 +18,6 @@ __all__ = [
     "Observation",
     "Score",
     "TraceInfo",
-    "labels_of",
     "observation",
     "score",
     "span_of",
@@ -91,28 +91,6 @@ class TraceInfo(msgspec.Struct, rename="camel"):
     observations: msgspec.Raw = _NOTHING
 
 
-class _Function(msgspec.Struct):
-    name: str | None = None
-    function: _Function | None = None
-
-
-class _More(msgspec.Struct):
-    tool_calls: list[_Function] | None = None
-
-
-class _Part(msgspec.Struct):
-    type: str | None = None
-    name: str | None = None
-
-
-class _Message(msgspec.Struct):
-    """An answer of a model in one of the shapes that frameworks log."""
-
-    tool_calls: list[_Function] | None = None
-    additional_kwargs: _More | None = None
-    parts: list[_Part] | None = None
-
-
 def _is_api(raw: Buffer) -> bool:
     return b'"traceId"' in bytes(raw)
 
@@ -144,7 +122,7 @@ def span_of(row: Observation) -> Span:
     kind = _KINDS.get((row.type or "").upper(), Kind.OTHER)
     name, digest = "", 0
     if kind is Kind.MODEL:
-        asked = (row.tool_call_names or [""])[0] or _asked_tool(row.output)
+        asked = (row.tool_call_names or [""])[0] or asked_tool(row.output)
         name = tool_step([(asked, "")]).name if asked else ""
         digest = action_digest(_text(row.output)) if row.output != _NOTHING else 0
     elif kind is Kind.TOOL:
@@ -167,42 +145,3 @@ def span_of(row: Observation) -> Span:
 
 def _text(raw: msgspec.Raw) -> str:
     return bytes(raw).decode("utf-8", "replace")
-
-
-def _asked_tool(output: msgspec.Raw) -> str:
-    """Return the first tool that a model's answer asks for, "" where it only spoke."""
-    try:
-        if bytes(memoryview(output)[:1]) == b'"':
-            output = msgspec.Raw(decode(output, str).encode())
-        found: Any = decode(output, _Message | list[_Message] | None)  # type: ignore[arg-type]
-    except BadRecordError:
-        return ""
-    for message in found if isinstance(found, list) else [found] if found is not None else ():
-        more = message.additional_kwargs.tool_calls if message.additional_kwargs else None
-        for call in message.tool_calls or more or ():
-            return call.name or (call.function.name if call.function else None) or ""
-        for part in message.parts or ():
-            if part.type == "tool_call":
-                return part.name or ""
-    return ""
-
-
-def labels_of(raw: Buffer, asked: frozenset[str]) -> dict[str, str]:
-    """Return the fields that were asked for, of the row or of its metadata."""
-    fields = decode(raw, dict[str, msgspec.Raw])
-    metadata = fields.get("metadata", _NOTHING)
-    try:
-        if bytes(memoryview(metadata)[:1]) == b'"':
-            metadata = msgspec.Raw(decode(metadata, str).encode())
-        fields = decode(metadata, dict[str, msgspec.Raw]) | fields
-    except BadRecordError:
-        pass  # text of another kind
-    found: dict[str, str] = {}
-    for key in asked & fields.keys():
-        try:
-            value = decode(fields[key], str | int | bool | float | None)  # type: ignore[arg-type]
-        except BadRecordError:
-            continue
-        if value is not None:
-            found[key] = str(value)[:ATTRIBUTE_LETTERS]
-    return found

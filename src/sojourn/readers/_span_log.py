@@ -17,6 +17,7 @@ from typing import NamedTuple
 from sojourn._limits import EVALUATIONS, OPEN_SPANS
 from sojourn.readers._rows import verdict_of_word
 from sojourn.readers._spans import Forest, Kind, Span, forest, steps_of
+from sojourn.readers._steps import without_ids
 from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import End, Outcome, Skipped, Trace
 
@@ -35,10 +36,13 @@ class Evaluation(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A span and what it says of its whole trace; `labels` holds the attributes asked for."""
+    """A span and what it says of its whole trace; `labels` holds the attributes asked for.
+
+    Where a log has a record of the trace itself, there is no span with it.
+    """
 
     trace_id: str
-    span: Span
+    span: Span | None
     session_id: str
     evaluations: list[Evaluation]
     labels: dict[str, str]
@@ -54,6 +58,7 @@ class _Open:
     evaluations: list[Evaluation] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     has_root: bool = False
+    n_found: int = 0
 
     def is_complete(self) -> bool:
         """Return whether the root and each parent have come."""
@@ -62,7 +67,7 @@ class _Open:
 
     def start(self) -> int:
         """Return when it began."""
-        return min(span.start for span in self.spans)
+        return min((span.start for span in self.spans), default=0)
 
 
 @dataclass(slots=True)
@@ -119,8 +124,10 @@ class SpanLog:
             return
         trace = self._open.pop(found.trace_id, None) or _Open()
         self._open[found.trace_id] = trace
-        trace.spans.append(found.span)
-        trace.has_root = trace.has_root or not found.span.parent_id
+        if found.span is not None:
+            trace.spans.append(found.span)
+            trace.has_root = trace.has_root or not found.span.parent_id
+        trace.n_found += 1
         trace.program = trace.program or program
         trace.session_id = trace.session_id or found.session_id
         trace.evaluations += found.evaluations[: EVALUATIONS - len(trace.evaluations)]
@@ -138,7 +145,7 @@ class SpanLog:
                     break
                 if trace.is_complete() == complete:
                     chosen.append(key)
-                    n_left -= len(trace.spans)
+                    n_left -= trace.n_found
         self._closed.update(map(hash, chosen))
         yield from self._tell(chosen)
 
@@ -146,7 +153,7 @@ class SpanLog:
         """Yield the runs of some traces in the order in which they began."""
         for key in sorted(keys, key=lambda key: self._open[key].start()):
             trace = self._open.pop(key)
-            self._n_spans -= len(trace.spans)
+            self._n_spans -= trace.n_found
             tree = forest(trace.spans)
             self.note(_REPEATED, count=tree.n_repeated)
             self.note(_ORPHANS, count=tree.n_orphans)
@@ -178,7 +185,8 @@ class SpanLog:
             task_id=stated.get("task_id", key),
             task_repeat=int(repeat) if repeat.isdecimal() and len(repeat) < 10 else None,
             task_set=stated.get("task_set", ""),
-            agent=stated.get("agent", agents[0] if agents else trace.program),
+            # A name that holds an id would make each run a group of its own.
+            agent=stated.get("agent", without_ids(agents[0] if agents else trace.program)),
             model=stated.get("model", models[0] if models else ""),
             cluster=stated.get("cluster"),
             job_id=stated.get("job_id", ""),

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from sojourn._limits import COMMAND_LETTERS, STEP_NAME_LETTERS
 from sojourn.records import Actor, Step, StepKind
 
-__all__ = ["RESPOND", "action_digest", "command_name", "respond", "tool_step"]
+__all__ = ["RESPOND", "action_digest", "command_name", "respond", "tool_step", "without_ids"]
 
 RESPOND = "respond"
 SHELL_TOOLS = frozenset(
@@ -42,6 +42,14 @@ _PREFIX = re.compile(
     r"|(?:/(?:\w++/)++)?(?:ba|z|da)?sh\s++-l?c\s++[\"']?"  # bash -lc "..."
     r"|[({!](?=\s)|\("
     r")"
+)
+# Ids that a program made: one in a name would make each run, or each call, a thing of its own.
+_MIN_ID = 24
+_IDS = re.compile(
+    r"[\s:_/.#-]*+(?<![0-9A-Za-z])(?:"
+    r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
+    rf"|(?=[A-Fa-f]*+[0-9])[0-9A-Fa-f]{{{_MIN_ID},}}+"
+    r")(?![0-9A-Za-z])"
 )
 _WORD = re.compile(r"\s*+([^\s;&|()<>`]++)[ \t]*+([^\s;&|()<>`]*+)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -86,12 +94,27 @@ def command_name(command: str) -> str:
 
 def _clean(name: str) -> str:
     """Return a name that is short and harmless to print: logs may hold control characters."""
-    name = name[:STEP_NAME_LETTERS]
+    name = without_ids(name)[:STEP_NAME_LETTERS]
     if name.isprintable():
         return name
     return "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
     )
+
+
+def without_ids(name: str) -> str:
+    """Return a name without UUIDs and other long hexadecimal ids in it.
+
+    Examples
+    --------
+    >>> without_ids("session-0b9f3c1e-6a51-4c7e-9d57-3f1f6d1c2b9a/plan")
+    'session/plan'
+    >>> without_ids("search")
+    'search'
+    """
+    if len(name) < _MIN_ID:
+        return name
+    return _IDS.sub("", name[:COMMAND_LETTERS]).strip(" :_/.#-")
 
 
 def action_digest(*parts: str) -> int:

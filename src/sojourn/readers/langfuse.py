@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from sojourn._limits import ATTRIBUTE_LETTERS, ID_LETTERS
 from sojourn.readers._json import (
     HEAD_BYTES,
@@ -26,9 +28,9 @@ from sojourn.readers._json import (
     read_head,
     sniff,
 )
+from sojourn.readers._labels import labels_of
 from sojourn.readers._langfuse_rows import (
     TraceInfo,
-    labels_of,
     observation,
     score,
     span_of,
@@ -38,6 +40,8 @@ from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import Skipped
 
 __all__ = ["LangfuseReader"]
+
+_INSIDE = (("metadata",),)
 
 
 class LangfuseReader:
@@ -107,6 +111,10 @@ class LangfuseReader:
                 yield from _row(raw, asked, f"{source}, {place}", TraceInfo(), scores)
 
 
+def _labels(raw: Buffer, asked: frozenset[str]) -> dict[str, str]:
+    return labels_of(decode(raw, dict[str, msgspec.Raw]), asked, inside=_INSIDE)
+
+
 def _is_trace(raw: bytes) -> bool:
     return b'"observations"' in raw and "observations" in sniff(raw[:HEAD_BYTES]).keys
 
@@ -116,9 +124,10 @@ def _document(
 ) -> Iterator[tuple[Found, str] | Skipped]:
     """Yield the observations of one trace with what is known of it."""
     fields = object_fields(raw, source=source)
+    outer = fields.get("trace", raw)
     trace = TraceInfo()
     try:
-        trace = decode(fields.get("trace", raw), TraceInfo)
+        trace = decode(outer, TraceInfo)
     except BadRecordError as error:
         yield Skipped(source=source, reason=f"the trace: {error}", what="key")
     inside = fields.get("observations", trace.observations)
@@ -132,6 +141,9 @@ def _document(
             continue
         n_found += 1
         yield from _row(item, asked, f"{source}, observation {n_found}", trace, {})
+    if asked and n_found and trace.id:  # what a trace says itself comes after what its parts say
+        stated = labels_of(object_fields(outer, source=source), asked, inside=_INSIDE)
+        yield Found(trace.id[:ID_LETTERS], None, "", [], stated), ""
 
 
 def _row(
@@ -146,7 +158,7 @@ def _row(
         trace_id = (row.trace_id or trace.id)[:ID_LETTERS]
         if not trace_id or not row.id:
             raise BadRecordError("an observation without a trace or an id")
-        labels = labels_of(raw, asked) if asked else {}
+        labels = _labels(raw, asked) if asked else {}
     except BadRecordError as error:
         yield Skipped(source=place, reason=str(error), what="line")
         return

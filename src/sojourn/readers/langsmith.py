@@ -1,14 +1,16 @@
 """LangSmith run exports (JSON lines, an array, or ``{runs: []}``): a run is a trace.
 
-The task is ``reference_example_id``, else the trace's id; ``--map task_id=NAME`` names no other
-field here. What a feedback means is the user's: its average is a verdict only where ``--scorer``
-names it, and only if it is 0 or 1. ``session_id`` is the project, no session. Fields are those of
-the documented run data format; its Parquet export is not read.
+The task is ``reference_example_id``, else the trace's id, or what ``--map task_id=NAME`` names: a
+field of a run or a key of its metadata. What a feedback means is the user's: its average, or the
+one value that all gave, is a verdict only where ``--scorer`` names it. ``session_id`` is the
+project, no session; a conversation is the ``thread_id`` of the metadata, under one of the three
+names that LangSmith knows. Runs may stand in their parents' ``child_runs``. Fields are those of the
+documented run data format and of the library's own schema; the Parquet export is not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 import msgspec
 
 from sojourn._limits import ATTRIBUTE_LETTERS
+from sojourn.readers._answers import asked_tool
 from sojourn.readers._json import (
     BadRecordError,
     Buffer,
@@ -27,6 +30,7 @@ from sojourn.readers._json import (
     read_head,
     sniff,
 )
+from sojourn.readers._labels import inner_fields, labels_of
 from sojourn.readers._span_log import Evaluation, Found, SpanLog
 from sojourn.readers._spans import Kind, Span, nanoseconds
 from sojourn.readers._steps import action_digest, tool_step
@@ -40,8 +44,24 @@ _TASK = "reference_example_id"
 _MARKS = {"trace_id", "run_type"}
 
 
+# Where metadata stands, and the names there of a conversation and of a model.
+_INSIDE = (("extra", "metadata"), ("metadata",))
+_THREADS = ("thread_id", "session_id", "conversation_id")
+_MODELS = frozenset({"ls_model_name"})
+_INVOCATIONS = frozenset({"model", "model_name"})
+
+
 class _Feedback(msgspec.Struct):
     avg: float | None = None
+    values: Any = None
+
+    def evaluation(self, name: str) -> Evaluation | None:
+        """Return the average, or the value where all gave the same; None where there is none."""
+        if self.avg is not None:
+            return Evaluation(name, "", f"{self.avg:g}")
+        if isinstance(self.values, dict) and len(self.values) == 1:
+            return Evaluation(name, str(next(iter(self.values)))[:ATTRIBUTE_LETTERS], "")
+        return None
 
 
 class _Run(msgspec.Struct):
@@ -54,6 +74,8 @@ class _Run(msgspec.Struct):
     error: Any = None
     status: str | None = None
     inputs: msgspec.Raw = msgspec.Raw(b"null")
+    outputs: msgspec.Raw = msgspec.Raw(b"null")
+    child_runs: list[msgspec.Raw] | None = None
     reference_example_id: str | None = None
     feedback_stats: dict[str, _Feedback] | None = None
 
@@ -76,8 +98,10 @@ class LangSmithReader:
 
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
         """Yield a trace for each trace with a call of a model, tool or agent."""
-        options = replace(options, columns={"task_id": _TASK})
-        yield from SpanLog(source, self.name, options, only_chosen=True).records(_items(source))
+        asked = frozenset(options.columns.values())
+        options = replace(options, columns={"task_id": _TASK, **options.columns})
+        log = SpanLog(source, self.name, options, only_chosen=True)
+        yield from log.records(_items(source, asked))
 
 
 def _texts(source: Path) -> Iterator[tuple[str, Buffer | Skipped]]:
@@ -92,38 +116,65 @@ def _texts(source: Path) -> Iterator[tuple[str, Buffer | Skipped]]:
         yield f"item {number}", item
 
 
-def _items(source: Path) -> Iterator[tuple[Found, str] | Skipped]:
+def _items(source: Path, asked: frozenset[str]) -> Iterator[tuple[Found, str] | Skipped]:
     for place, raw in _texts(source):
         if isinstance(raw, Skipped):
             yield raw
             continue
-        try:
-            run = decode(raw, _Run)
-        except BadRecordError as error:
-            yield Skipped(source=f"{source}, {place}", reason=str(error), what="line")
-            continue
-        is_root = not run.parent_run_id
-        scores = [
-            Evaluation(name, "", f"{one.avg:g}")
-            for name, one in (run.feedback_stats or {}).items()
-            if is_root and one.avg is not None
-        ]
-        labels = {_TASK: run.reference_example_id} if run.reference_example_id and is_root else {}
-        yield Found(run.trace_id, _span(run), "", scores, labels), ""
+        stack: list[Buffer] = [raw]
+        while stack:
+            text = stack.pop()
+            try:
+                run = decode(text, _Run)
+                fields = object_fields(text, source=str(source))
+            except BadRecordError as error:
+                yield Skipped(source=f"{source}, {place}", reason=str(error), what="line")
+                continue
+            stack.extend(reversed(run.child_runs or ()))
+            yield _found(run, fields, asked), ""
 
 
-def _span(run: _Run) -> Span:
+def _found(run: _Run, fields: Mapping[str, Buffer], asked: frozenset[str]) -> Found:
+    is_root = not run.parent_run_id
+    metadata = [inner_fields(fields, *path) for path in _INSIDE]
+    words: dict[str, str] = {}
+    for place in metadata:
+        words = labels_of(place, _MODELS.union(_THREADS)) | words
+    labels = labels_of(fields, asked, inside=_INSIDE) if asked else {}
+    if run.reference_example_id and is_root:
+        labels.setdefault(_TASK, run.reference_example_id)
+    scores = [one.evaluation(name) for name, one in (run.feedback_stats or {}).items()]
+    return Found(
+        trace_id=run.trace_id,
+        span=_span(run, words.get("ls_model_name") or _invoked(fields)),
+        session_id=next((words[key] for key in _THREADS if words.get(key)), ""),
+        evaluations=[one for one in scores if one is not None and is_root],
+        labels=labels,
+    )
+
+
+def _invoked(fields: Mapping[str, Buffer]) -> str:
+    """Return the model that a call's parameters name."""
+    words = labels_of(inner_fields(fields, "extra", "invocation_params"), _INVOCATIONS)
+    return words.get("model") or words.get("model_name") or ""
+
+
+def _span(run: _Run, model: str) -> Span:
     kind = _KINDS.get(run.run_type, Kind.OTHER if run.parent_run_id else Kind.AGENT)
     name, digest = (run.name or "")[:ATTRIBUTE_LETTERS], 0
     if kind is Kind.TOOL:
         name = tool_step([(name, "")]).name
         digest = action_digest(name, bytes(run.inputs).decode("utf-8", "replace"))
+    elif kind is Kind.MODEL:
+        asked = asked_tool(run.outputs)
+        name = tool_step([(asked, "")]).name if asked else ""
     return Span(
         span_id=run.id,
         parent_id=run.parent_run_id or "",
         start=nanoseconds(str(run.start_time or "")),
         kind=kind,
-        name="" if kind is Kind.MODEL else name,
+        name=name,
+        model=model if kind is Kind.MODEL else "",
         failed=bool(run.error) or run.status == "error",
         digest=digest,
     )
