@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,7 +55,11 @@ def test_the_summary_is_that_of_assess_and_no_log_of_inspect(run: Run) -> None:
     assert len(read_traces(path.parent)) == len(read_traces(path)) == 6
 
 
-def test_nothing_is_written_unless_it_is_asked_for(run: Run) -> None:
+@pytest.mark.usefixtures("asked")
+def test_nothing_is_written_once_it_is_no_longer_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(module.VARIABLE)
     log = run(TABLE, metrics=[])
     assert [path.suffix for path in local_path(log.location).parent.iterdir()] == [".eval"]
 
@@ -72,6 +77,29 @@ def test_a_fault_of_ours_is_told_and_stops_nothing(
     caplog.clear()
     assert "a fault in Sojourn" in warned(caplog, log.location)
     assert caplog.records[0].exc_info is not None
+
+
+@pytest.mark.usefixtures("asked")
+def test_tasks_that_end_together_are_summarised_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Path] = []
+    done: list[Path] = []
+
+    def slow(log: Path, _: object) -> list[Path]:
+        assert len(started) == len(done)
+        started.append(log)
+        time.sleep(0.05)
+        done.append(log)
+        return []
+
+    async def end_together() -> None:
+        async with anyio.create_task_group() as group:
+            for name in "abc":
+                data: Any = SimpleNamespace(log=SimpleNamespace(location=f"/logs/{name}.eval"))
+                group.start_soon(module.Summary().on_task_end, data)
+
+    monkeypatch.setattr(module, "write_summary", slow)
+    anyio.run(end_together)
+    assert sorted(path.stem for path in done) == ["a", "b", "c"]
 
 
 @pytest.mark.usefixtures("asked")

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from threading import Lock
 
 from anyio import to_thread
 from inspect_ai.hooks import Hooks, RunStart, TaskEnd, hooks
@@ -21,6 +24,8 @@ __all__ = ["VARIABLE", "Summary", "register"]
 
 VARIABLE = "SOJOURN_INSPECT"
 _LOG = logging.getLogger(__name__)
+# Tasks may end together; threads of BLAS and the drawing of figures are the process's own.
+_ONE_AT_A_TIME = Lock()
 
 
 class Summary(Hooks):
@@ -42,13 +47,18 @@ class Summary(Hooks):
         try:
             kinds = parse_kinds(os.environ[VARIABLE])
             log = local_path(data.log.location)
-            written = await to_thread.run_sync(partial(write_summary, log, kinds))
+            written = await to_thread.run_sync(partial(_write, log, kinds))
         except (SojournError, ValueError, OSError) as error:
             _LOG.warning("no Sojourn summary of this log: %s", error)
         except Exception:
             _LOG.warning("no Sojourn summary of this log: a fault in Sojourn", exc_info=True)
         else:
             _LOG.info("Sojourn wrote %s", ", ".join(map(str, written)))
+
+
+def _write(log: Path, kinds: Sequence[str]) -> list[Path]:
+    with _ONE_AT_A_TIME:
+        return write_summary(log, kinds)
 
 
 def register() -> None:
