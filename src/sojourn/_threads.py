@@ -15,6 +15,7 @@ def plain_blas() -> Iterator[None]:
     Our matrices are small and our work is spread over threads already; threads of BLAS beneath
     them spin for one another and cost ten times the work. It also keeps sums in one order.
     """
+    import scipy.linalg  # noqa: F401 - it brings a BLAS of its own, which must be there to be held
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1, user_api="blas"):

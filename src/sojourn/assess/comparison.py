@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction
 from sojourn.assess.certify import MIN_UNITS, only_runs
 from sojourn.assess.comparison_results import (
@@ -85,6 +86,7 @@ class _Match(NamedTuple):
     notes: tuple[str, ...]
 
 
+@plain_blas()
 def compare_many(
     arms: Mapping[str, TraceCorpus],
     *,
@@ -159,6 +161,7 @@ def compare_many(
     )
 
 
+@plain_blas()
 def compare_traces(
     a: TraceCorpus,
     b: TraceCorpus,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import sojourn
+from sojourn._threads import plain_blas
 from sojourn._validation import check_choice, check_fraction
 from sojourn.assess.certify import MIN_UNITS
 from sojourn.assess.comparison_results import Comparison
@@ -271,6 +272,7 @@ def two_sided(confidence: float) -> float:
     return 2.0 * confidence - 1.0
 
 
+@plain_blas()
 def apply_rules(
     corpus: TraceCorpus,
     rules: Sequence[Rule],
@@ -348,6 +350,7 @@ def apply_rules(
     return Gate(results=tuple(results), confidence=confidence, notes=(_LOOKS,), seed=entropy)
 
 
+@plain_blas()
 def apply_session_rules(
     assessments: Iterable[SessionAssessment], rules: Sequence[Rule], *, confidence: float
 ) -> Gate:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import sojourn
+from sojourn._threads import plain_blas
 from sojourn._validation import check_positive_int
 from sojourn.assess.certified import ChainSettings, ChainStreams, certified, part_to_forecast
 from sojourn.assess.certify import MIN_UNITS
@@ -38,6 +39,7 @@ __all__ = ["StepReader", "fit_model", "model_tables", "monitor_of"]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 
 
+@plain_blas()
 def fit_model(
     corpus: TraceCorpus,
     *,

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import sojourn
+from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int
 from sojourn.assess.gate import GateAnswer, Rule, two_sided
 from sojourn.assess.traces import seeded
@@ -216,6 +217,7 @@ class Plan:
         return "\n".join([*wrapped(lines), "", *table, "", *wrapped([note])])
 
 
+@plain_blas()
 def fit_task_law(
     corpus: TraceCorpus, rule: Rule | None = None, *, policy: Policy | None = None
 ) -> TaskLaw:
@@ -257,6 +259,7 @@ def fit_task_law(
     return TaskLaw(mean=posterior.posterior_mean(), icc=posterior.posterior_icc())
 
 
+@plain_blas()
 def make_plan(
     law: TaskLaw,
     *,

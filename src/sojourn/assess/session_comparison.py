@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import sojourn
+from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction
 from sojourn.assess.comparison_results import SCHEMA_VERSION, Answer
 from sojourn.assess.session_results import DomainAssessment
@@ -152,6 +153,7 @@ class SessionComparison:
         return "\n".join([*lines, "", *text_table(head, rows, left=2), "", *notes])
 
 
+@plain_blas()
 def compare_sessions(
     a: SessionLog,
     b: SessionLog,

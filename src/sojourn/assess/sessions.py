@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int
 from sojourn.assess.cautions import Caution
 from sojourn.assess.session_claims import (
@@ -178,6 +179,7 @@ def assess_session_groups(
     return GroupedSessionAssessment(tuple(results))
 
 
+@plain_blas()
 def assess_sessions(
     log: SessionLog,
     profile: OperationalProfile | None = None,
