@@ -48,7 +48,7 @@ _SHAPES = re.compile(
 )
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,200}(?=@)")
 _NAMED = re.compile(
-    r"(?i)((?:api[ _-]?|access[ _-]?|private[ _-]?|secret[ _-]?|auth[ _-]?|\b)"
+    r"(?i)((?:\b|[_-])(?:(?:api|access|private|secret|client|auth)[ _-]?)?"
     r"(?:key|token|secret|password|passwd|pwd|authorization|credentials?)"
     r"[\"']?\s{0,3}(?:[:=]|%3D)\s{0,3}[\"']?(?:bearer\s{1,3}|basic\s{1,3})?"
     r"|\bbearer\s{1,3})"

@@ -25,7 +25,15 @@ from sojourn.readers._json import (
     json_lines,
     open_buffer,
 )
-from sojourn.readers._rows import RUN_FIELDS, STEP_FIELDS, Complaints, column_of, hint, shown
+from sojourn.readers._rows import (
+    RUN_FIELDS,
+    STEP_FIELDS,
+    Complaints,
+    column_of,
+    hint,
+    quoted,
+    shown,
+)
 from sojourn.records import Skipped
 
 __all__ = ["FIELDS", "Plan", "Plans", "json_rows", "repaired", "token_text"]
@@ -239,7 +247,7 @@ class Plans:
         self._count_unused()
         missing = [name for name in self._fields if name not in self._found]
         for name, count in self._unused.items():
-            reason = f"the key {name[:40]!r} was not used{hint(name, missing)}"
+            reason = f"the key {quoted(name)} was not used{hint(name, missing)}"
             complaints.add(reason, count=count, what="key")
         if self._n_other:
             complaints.add("other keys were not used", count=self._n_other, what="key")

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._limits import LABEL_LETTERS
+from sojourn._redaction import redacted
 from sojourn.corpus import Categorical, StepTypes, TraceBatch
 from sojourn.corpus.columns import ACTORS, STEP_KINDS
 from sojourn.corpus.traces import ENDS, LIMIT_KINDS, OUTCOMES
@@ -44,6 +46,7 @@ __all__ = [
     "decode_texts",
     "hint",
     "holds_sessions",
+    "quoted",
     "require_verdicts",
     "run_batch",
     "shown",
@@ -140,8 +143,13 @@ class Texts(NamedTuple):
 
 def shown(names: Sequence[str]) -> str:
     """Return names for an error message: none longer than 40 characters, at most 30 of them."""
-    listed = ", ".join(repr(name[:40]) for name in names[:_MAX_SHOWN])
+    listed = ", ".join(quoted(name) for name in names[:_MAX_SHOWN])
     return listed + (f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else "")
+
+
+def quoted(name: str) -> str:
+    """Return a name of a log in quotes, short; a secret is hidden before it could be cut."""
+    return repr(redacted(name[:LABEL_LETTERS])[:_MAX_NAME])
 
 
 def holds_sessions(names: Iterable[str], *, loosely: bool = False) -> bool:
@@ -545,7 +553,7 @@ def _outcomes(texts: Texts) -> _Outcomes:
 def _odd_word(text: str) -> str:
     if text in ("[", "{"):  # all that is kept of a nested value
         return "a list or an object"
-    return repr(clean(text, limit=_MAX_ODD_LETTERS))
+    return repr(clean(redacted(text[:LABEL_LETTERS]), limit=_MAX_ODD_LETTERS))
 
 
 def require_verdicts(rows: Rows, column: str, *, source: str, from_score: bool) -> None:
@@ -559,7 +567,7 @@ def require_verdicts(rows: Rows, column: str, *, source: str, from_score: bool) 
     value = rows.graded or (rows.odd[0] if from_score and rows.odd else None)
     if value is None:
         return
-    where = "score is the only verdict, and" if from_score else f"the column {column[:40]!r}"
+    where = "score is the only verdict, and" if from_score else f"the column {quoted(column)}"
     raise ReaderError(
         f"{source}: {where} holds values other than 0 and 1, such as {value}, which are no "
         "verdicts; make them 0 or 1, or name the column that says which runs succeeded with "

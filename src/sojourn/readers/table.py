@@ -35,6 +35,7 @@ from sojourn.readers._rows import (
     decode_texts,
     hint,
     holds_sessions,
+    quoted,
     require_verdicts,
     run_batch,
     shown,
@@ -159,7 +160,7 @@ def note_unused(names: list[str], columns: Mapping[str, int], complaints: Compla
     unused = [names[i] for i in range(len(names)) if i not in set(columns.values())]
     missing = [name for name in RUN_FIELDS if name not in columns]
     for name in unused[:_MAX_UNUSED]:
-        complaints.add(f"the column {name[:40]!r} was not used{hint(name, missing)}", what="key")
+        complaints.add(f"the column {quoted(name)} was not used{hint(name, missing)}", what="key")
     if len(unused) > _MAX_UNUSED:
         complaints.add("more columns were not used", count=len(unused) - _MAX_UNUSED, what="key")
 
@@ -462,11 +463,11 @@ class _ParquetTable:
             kind = schema.field(place).type
             if self.names.count(self.names[place]) > 1:
                 raise ReaderError(
-                    f"{self._path.name}: several columns are called {self.names[place][:40]!r}"
+                    f"{self._path.name}: several columns are called {quoted(self.names[place])}"
                 )
             if pa.types.is_nested(kind):
                 raise ReaderError(
-                    f"{self._path.name}: the column {self.names[place][:40]!r} for {name} holds "
+                    f"{self._path.name}: the column {quoted(self.names[place])} for {name} holds "
                     f"{str(kind)[:40]}, where a plain value is needed"
                 )
 
