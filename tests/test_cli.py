@@ -106,6 +106,16 @@ def test_dry_run_shows_columns_totals_and_no_more_than_twenty_sources(
     assert shown.endswith("and 3 more\nsources: 23 table\n")
 
 
+def test_dry_run_shows_what_is_read_as_what_was_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reports = str(Path(__file__).parent / "data" / "agbenchmark")
+    for kind, unit in (("traces", "runs"), ("sessions", "tasks")):
+        assert main(["assess", reports, "--dry-run", "--as", kind]) == 0
+        assert f"of the first 200 {unit}" in capsys.readouterr().out
+    assert main(["assess", reports, "--dry-run", "--as", "moon"]) == 2
+
+
 def test_dry_run_of_a_file_that_cannot_be_read_exits_with_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,7 @@ def show(
     columns: list[str] | None,
     scorer: str | None,
     policy: Policy,
+    as_: str | None = None,
 ) -> None:
     """Print the formats of all sources, and the groups and columns of their first records.
 
@@ -36,10 +37,12 @@ def show(
     typer.Exit
         With 3 if a source that was named cannot be read.
     """
+    from sojourn.cli._sessions import check_kind
     from sojourn.cli._stdin import as_files, plain, spool_of
     from sojourn.readers import preview
 
     check_format(format)
+    check_kind(as_)
     typer.echo(f"Policy: {policy}")
     options = read_options(columns, scorer)
     formats: Counter[str] = Counter()
@@ -47,7 +50,7 @@ def show(
     with as_files(paths) as files:
         spool = spool_of(files)
         for path in files:
-            for item in preview(Path(path), format=format, options=options, n=_SAMPLE):
+            for item in preview(Path(path), format=format, options=options, n=_SAMPLE, kind=as_):
                 formats[item.format or "skipped"] += 1
                 broken = item.failed and Path(item.source) == Path(path)
                 failed = failed or broken
@@ -67,7 +70,8 @@ def _lines(item: Preview) -> list[str]:
     lines = [clean(note, limit=200) for note in item.notes]
     if item.groups:
         rows = [(str(group), n) for group, n in item.groups]
-        lines += text_table(("group", f"of the first {_SAMPLE} runs"), rows)
+        unit = "runs" if item.kind == "traces" else "tasks"
+        lines += text_table(("group", f"of the first {_SAMPLE} {unit}"), rows)
     used = dict(item.fields)
     if used:
         lines.append(

@@ -27,6 +27,7 @@ __all__ = [
     "Published",
     "Uniform",
     "assess_log",
+    "check_kind",
     "note_sessions",
     "read_log",
     "refuse",
@@ -118,6 +119,12 @@ _SESSIONS_ONLY = {
 }
 
 
+def check_kind(wanted: str | None) -> None:
+    """Raise typer.BadParameter if what is asked for with ``--as`` is neither of the two."""
+    if wanted is not None and wanted not in _KINDS:
+        raise typer.BadParameter(f"{wanted!r} is none of {', '.join(_KINDS)}", param_hint="--as")
+
+
 def stream(
     paths: Sequence[str],
     *,
@@ -138,11 +145,8 @@ def stream(
     from sojourn.readers.base import Source, find_sources
 
     check_format(format)
+    check_kind(wanted)
     if wanted is not None:
-        if wanted not in _KINDS:
-            raise typer.BadParameter(
-                f"{wanted!r} is none of {', '.join(_KINDS)}", param_hint="--as"
-            )
         return wanted
     if outcomes is not None:
         return "traces"

@@ -40,6 +40,7 @@ __all__ = [
     "read_traces",
     "reader_names",
     "skip",
+    "sources_of_runs",
 ]
 
 Record = Trace | TraceBatch | TaskResult | TaskBatch | Skipped
@@ -419,7 +420,7 @@ def read_traces(
     files = _Files()
     for name in paths:
         path = Path(name)
-        for source in _sources_of_runs(path, format, loosely=options.verdicts_elsewhere):
+        for source in sources_of_runs(path, format=format, loosely=options.verdicts_elsewhere):
             if isinstance(source, Skipped):
                 skip(builder, source, strict=strict)
                 continue
@@ -447,7 +448,9 @@ def read_traces(
     return corpus
 
 
-def _sources_of_runs(path: Path, format: str | None, *, loosely: bool) -> list[Source | Skipped]:
+def sources_of_runs(
+    path: Path, *, format: str | None = None, loosely: bool = False
+) -> list[Source | Skipped]:
     """Return the sources below a path; where all hold sessions of attempts, as runs."""
     found = list(find_sources(path, format=format, loosely=loosely))
     sources = [source for source in found if isinstance(source, Source)]

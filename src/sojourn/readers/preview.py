@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sojourn.corpus import CorpusBuilder, Group, SessionLogBuilder, TaskBatch, TraceBatch
 from sojourn.errors import ReaderError
-from sojourn.readers.base import Builder, ReadOptions, Source, find_sources
+from sojourn.readers.base import Builder, ReadOptions, Source, find_sources, sources_of_runs
+from sojourn.readers.sessions import as_sessions
 from sojourn.records import Skipped
 
 __all__ = ["Preview", "preview"]
@@ -27,7 +28,7 @@ class Preview:
     format : str or None
         The reader that claims it; None where nobody does.
     kind : str
-        What the source is read as by default: ``traces`` or ``sessions``.
+        What the source is read as: ``traces`` or ``sessions``.
     groups : tuple of (Group, int)
         Groups among the first runs or tasks, with their numbers.
     columns : tuple of str
@@ -51,7 +52,12 @@ class Preview:
 
 
 def preview(
-    path: Path, *, format: str | None = None, options: ReadOptions | None = None, n: int = 200
+    path: Path,
+    *,
+    format: str | None = None,
+    options: ReadOptions | None = None,
+    n: int = 200,
+    kind: str | None = None,
 ) -> Iterator[Preview]:
     """Yield a preview of every source below a path.
 
@@ -65,8 +71,13 @@ def preview(
         As for `read_traces`.
     n : int
         Records to look at in each source; a table is looked at by one batch.
+    kind : str, optional
+        What to read sources as that can be read as either: ``traces`` or ``sessions``.
     """
-    for found in find_sources(path, format=format):
+    sources = sources_of_runs if kind == "traces" else find_sources
+    for found in sources(path, format=format):
+        if isinstance(found, Source) and kind == "sessions" and format is None:
+            found = as_sessions(found)
         if isinstance(found, Skipped):
             yield Preview(
                 source=found.source, format=None, notes=(f"{found.count} x {found.reason}",)

@@ -25,7 +25,7 @@ from sojourn.readers.base import (
 )
 from sojourn.records import Skipped
 
-__all__ = ["read_sessions"]
+__all__ = ["as_sessions", "read_sessions"]
 
 # The reader that also takes what others claim first, if its rows say session and position.
 _TABLES = "session-table"
@@ -74,7 +74,7 @@ def read_sessions(
             if isinstance(source, Skipped):
                 skip(builder, source, strict=strict)
                 continue
-            source = _as_sessions(source) if format is None else source
+            source = as_sessions(source) if format is None else source
             sink = builder if source.kind == "sessions" else runs
             read_source(source, options, sink, strict=strict, alone=source.path == path)
             if progress is not None:
@@ -88,7 +88,7 @@ def read_sessions(
     return log
 
 
-def _as_sessions(source: Source) -> Source:
+def as_sessions(source: Source) -> Source:
     """Return the source with the reader of sessions that takes it, if there is one."""
     if source.kind == "sessions" or not source.path.is_file():
         return source
