@@ -336,32 +336,36 @@ class ProgressFit:
         ndarray of shape (n_resamples, 2, horizon + 1)
             Success and failure curves.
         """
-        from sojourn.process._progress_maximum import refit
-
         _check_states(self, sequences)
-        units = cells_by_unit(sequences, self.basis.shape[0])
         weights = np.asarray(weights, dtype=np.float64)
-        if weights.ndim != 2 or weights.shape[1] != units.starts.shape[0]:
-            raise ValueError(
-                f"weights has shape {weights.shape}, not (n_resamples, {units.starts.shape[0]})"
-            )
+        n_units = np.unique(sequences.unit).size
+        if weights.ndim != 2 or weights.shape[1] != n_units:
+            raise ValueError(f"weights has shape {weights.shape}, not (n_resamples, {n_units})")
+        if weights.shape[0] == 1 and np.all(weights == 1.0):
+            cells = count_cells(sequences, self.basis.shape[0])
+            return self._refitted_curves(cells[None], count_starts(sequences)[None], horizon)
+        units = cells_by_unit(sequences, self.basis.shape[0])
         curves = np.empty((weights.shape[0], 2, horizon + 1))
         chunk = max(1, _CHUNK_NUMBERS // self.cells.size)
-        anchor = self._anchor
         for low in range(0, weights.shape[0], chunk):
             part = weights[low : low + chunk]
             flat = np.zeros((part.shape[0], self.cells.size))
             flat[:, units.occurring] = (units.matrix.T @ part.T).T
             cells = flat.reshape(-1, *self.cells.shape)
-            starts = part @ units.starts
-            rows = np.empty((part.shape[0], self.basis.shape[0], *self.intercept.shape))
-            for b in range(part.shape[0]):
-                data = data_of(cells[b], starts[b], self.basis, self.prior)
-                found = refit(anchor, data, _REFIT_TOLERANCE)
-                rows[b] = row_probabilities(found, self.basis)
-            tables = np.concatenate((starts[:, None, :], cells.sum(axis=2)), axis=1)
-            curves[low : low + chunk] = forward(start_row(tables, self.start), rows, horizon)
+            curves[low : low + chunk] = self._refitted_curves(cells, part @ units.starts, horizon)
         return curves
+
+    def _refitted_curves(self, cells: Floats, starts: Floats, horizon: int) -> Floats:
+        """Curves of refits to the cells and starts of many corpora, one after the other."""
+        from sojourn.process._progress_maximum import refit
+
+        anchor = self._anchor
+        rows = np.empty((cells.shape[0], self.basis.shape[0], *self.intercept.shape))
+        for b in range(cells.shape[0]):
+            data = data_of(cells[b], starts[b], self.basis, self.prior)
+            rows[b] = row_probabilities(refit(anchor, data, _REFIT_TOLERANCE), self.basis)
+        tables = np.concatenate((starts[:, None, :], cells.sum(axis=2)), axis=1)
+        return forward(start_row(tables, self.start), rows, horizon)
 
     def coefficient_draws(self, n_draws: int, horizon: int, *, rng: Rng = None) -> Floats:
         """Curves of draws from the Laplace approximation of the posterior.
