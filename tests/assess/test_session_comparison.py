@@ -116,5 +116,5 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert document["kind"] == "session_comparison"
     assert document["answers"] == {"d": "better"}
     assert {row["n"] for row in document["rows"]} == {1, 2, 3}
-    assert main(["compare", *paths, "--html", str(tmp_path / "x.html")]) == 2
+    assert main(["compare", *paths, "--baseline", "a.csv"]) == 2
     assert main(["compare", *paths, "--limits", "failure"]) == 2

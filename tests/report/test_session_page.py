@@ -116,7 +116,7 @@ def test_hostile_labels_reach_neither_terminal_nor_page_unescaped() -> None:
 def test_claims_stand_in_words_with_their_codes(clustered: SessionAssessment) -> None:
     text = html_text(clustered)
     assert "the order of outcomes matters <code>order_matters</code>" in text
-    assert "not claimed" in text
+    assert '<td data-label="verdict" class="word unclaimed">inconclusive</td>' in text
     assert text.index("depend on one another") < text.index("What may be believed")
 
 

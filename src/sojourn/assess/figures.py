@@ -193,6 +193,7 @@ def _draw_chain(chain: ChainFindings, figure: str, ax: Axes) -> Axes:
             ((success.low, success.high), (failure.low, failure.high)),
             margin=bound.margin,
             errors=(bound.success.upper, bound.failure.upper),
+            process="chain" if chain.richer is None else chain.richer.name,
         )
     algebra = chain.fit.chain
     order = np.argsort(-algebra.expected_visits, kind="stable")

@@ -25,7 +25,7 @@ __all__ = [
     "shown_bounds",
 ]
 
-CLASS_HEADER = ("class", "share", "tasks", "success", "mean steps", "observed", "observed steps")
+CLASS_HEADER = ("class", "share", "tasks", "success", "mean steps", "success seen", "steps seen")
 _TASKS_IN_TEXT = 8
 
 

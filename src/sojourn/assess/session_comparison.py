@@ -26,13 +26,13 @@ from sojourn.estimates import Estimate, Interval, Status, number
 from sojourn.records import OperationalProfile
 from sojourn.session import STARTS
 
-__all__ = ["SessionComparison", "SessionRow", "compare_sessions"]
+__all__ = ["START_WORDS", "SessionComparison", "SessionRow", "compare_sessions"]
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 
 _RUNS = (1, 2, 5, 10, 20)
-_WORDS = {
+START_WORDS = {
     "continuing": "continuing the last session",
     "fresh": "fresh session",
     "long_run": "long run",
@@ -138,7 +138,7 @@ class SessionComparison:
         rows = [
             (
                 clean(row.domain, limit=24),
-                _WORDS[row.start],
+                START_WORDS[row.start],
                 row.n,
                 f"{row.a:.3f}",
                 f"{row.b:.3f}",
@@ -149,7 +149,10 @@ class SessionComparison:
             for row in self.rows
         ]
         head = ("domain", "start", "n", "A", "B", "B minus A", "B better")
-        notes = wrapped([f"- {note}" for note in self.notes])
+        doubts = dict.fromkeys(reason for row in self.rows for reason in row.difference.reasons)
+        notes = wrapped(
+            [*(f"? {doubt}" for doubt in doubts), *(f"- {note}" for note in self.notes)]
+        )
         return "\n".join([*lines, "", *text_table(head, rows, left=2), "", *notes])
 
 

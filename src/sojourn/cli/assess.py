@@ -43,7 +43,12 @@ from sojourn.cli._states import Encoder, Features, NStates, States, state_settin
 from sojourn.cli._stdin import as_files
 
 if TYPE_CHECKING:
-    from sojourn.assess import ComparisonFamily, GroupedAssessment, GroupedSessionAssessment
+    from sojourn.assess import (
+        ComparisonFamily,
+        GroupedAssessment,
+        GroupedSessionAssessment,
+        SessionComparison,
+    )
     from sojourn.assess.chain import ChainSettings
 
 __all__ = ["check_targets", "command", "emit", "grouping"]
@@ -293,7 +298,7 @@ def check_targets(html: Path | None, json: str | None) -> None:
 
 
 def emit(
-    result: GroupedAssessment | GroupedSessionAssessment | ComparisonFamily,
+    result: GroupedAssessment | GroupedSessionAssessment | ComparisonFamily | SessionComparison,
     *,
     html: Path | None,
     json: str | None,

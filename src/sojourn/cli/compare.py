@@ -26,6 +26,7 @@ from sojourn.cli._sessions import As, NMax, Profile, read_log, refuse, stream
 from sojourn.cli.assess import Faults, Html, Json, Limits, Seed, check_targets, emit
 
 if TYPE_CHECKING:
+    from sojourn.assess.session_comparison import SessionComparison
     from sojourn.corpus import SessionLog, TraceCorpus
     from sojourn.records import OperationalProfile
 
@@ -99,8 +100,10 @@ def command(
     if kind == "sessions":
         from sojourn.readers import read_profile
 
-        if html is not None or by is not None or baseline is not None or len(paths) != 2:
-            raise typer.BadParameter("of sessions two sources are compared, as text or --json")
+        if by is not None or baseline is not None or len(paths) != 2:
+            raise typer.BadParameter(
+                "of sessions two sources are compared, without --by and --baseline"
+            )
         logs = [
             read_log(
                 [path],
@@ -113,7 +116,7 @@ def command(
             )
             for path in paths
         ]
-        _sessions(
+        found = _sessions(
             paths if names is None else ["set 1", "set 2"],
             logs,
             profile=None if profile is None else read_profile(profile),
@@ -124,8 +127,8 @@ def command(
                 "n_max": n_max,
                 "rng": seed,
             },
-            json=json,
         )
+        emit(found, html=html, json=json, quiet=quiet, anonymous=names is not None)
         return
 
     def read(source: str) -> TraceCorpus:
@@ -173,11 +176,9 @@ def _sessions(
     *,
     profile: OperationalProfile | None,
     settings: dict[str, Any],
-    json: str | None,
-) -> None:
-    """Compare two logs of sessions and write the result."""
+) -> SessionComparison:
+    """Compare two logs of sessions."""
     from sojourn.assess import compare_sessions
-    from sojourn.report import json_text, write_json
 
     for path, log in zip(paths, logs, strict=True):
         groups = log.groups()
@@ -187,13 +188,7 @@ def _sessions(
                 f"{groups[1][0]}; ..): compare one with one"
             )
     names = _names(paths)
-    result = compare_sessions(logs[0], logs[1], profile, names=(names[0], names[1]), **settings)
-    if json == "-":
-        typer.echo(json_text(result), nl=False)
-        return
-    if json is not None:
-        write_json(result, json)
-    typer.echo(str(result))
+    return compare_sessions(logs[0], logs[1], profile, names=(names[0], names[1]), **settings)
 
 
 def _split(corpus: TraceCorpus, by: str) -> dict[str, TraceCorpus]:

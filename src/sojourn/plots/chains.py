@@ -41,6 +41,7 @@ def plot_fit(
     *,
     margin: float,
     errors: tuple[float, float],
+    process: str = "chain",
 ) -> Axes:
     """Draw the fitted curves of success and failure over the observed ones.
 
@@ -56,6 +57,8 @@ def plot_fit(
         The error that is of no matter.
     errors : (success, failure)
         Upper bounds of the curves' errors.
+    process : str
+        What the fitted curves are called.
     """
     steps = with_last_step(np.arange(observed[0].size))
     for name, colour, seen, curve, (low, high), error in zip(
@@ -67,7 +70,7 @@ def plot_fit(
             steps, real, where="post", color=colour, linewidth=3, alpha=0.5,
             label=f"{name}, observed",
         )  # fmt: skip
-        label = f"{name}, chain: off by < {_rounded_up(error):.3f}"
+        label = f"{name}, {process}: off by < {_rounded_up(error):.3f}"
         ax.step(
             steps, model, where="post", color=colour, linestyle="--", linewidth=1.5, label=label
         )

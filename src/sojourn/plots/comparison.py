@@ -13,7 +13,7 @@ from sojourn.plots.style import BLUE, GREY, INK, ORANGE, legend_above, with_last
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_differences", "plot_two_curves"]
+__all__ = ["plot_differences", "plot_two_curves", "plot_two_runs"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def plot_differences(
     ax.plot(value, place, "o", color=BLUE, markersize=6)
     ax.set_yticks(place, names)
     ax.set_xlabel("B minus A")
-    ax.margins(y=0.08)
+    ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(visible=False, axis="y")
     return ax
 
@@ -83,5 +83,32 @@ def plot_two_curves(ax: Axes, a: Floats, b: Floats, low: Floats, high: Floats) -
     ax.set_ylabel("success within d steps")
     ax.set_ylim(0, 1)
     ax.set_xlim(0, int(steps[-1]))
+    legend_above(ax)
+    return ax
+
+
+def plot_two_runs(
+    ax: Axes, n: Sequence[int], a: Floats, b: Floats, low: Floats, high: Floats
+) -> Axes:
+    """Draw P(the next n tasks all succeed) of two logs, and the interval of their difference.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where to draw.
+    n : sequence of int
+        Numbers of tasks.
+    a, b : ndarray of shape (len(n),)
+        The probabilities.
+    low, high : ndarray of shape (len(n),)
+        Interval of b - a; the bars are A's probability plus it.
+    """
+    ax.vlines(n, np.clip(a + low, 0, 1), np.clip(a + high, 0, 1), color=BLUE, alpha=0.35, lw=4)
+    ax.plot(n, a, "s--", color=ORANGE, markersize=5, label="A")
+    ax.plot(n, b, "o-", color=BLUE, markersize=5, label="B")
+    ax.set_xlabel("tasks n")
+    ax.set_ylabel("P(next n tasks all succeed)")
+    ax.set_ylim(0, 1)
+    ax.set_xlim(0, max(n) + 0.5)
     legend_above(ax)
     return ax

@@ -11,9 +11,9 @@ from sojourn.assess.chain import ChainFindings
 from sojourn.assess.figures import STATISTICS
 from sojourn.estimates import Estimate, Status, Verdict
 from sojourn.process._exact_result import ExactTest
-from sojourn.report.parts import Figure, Rows, Section, estimate_cell, only
+from sojourn.report.parts import Figure, Rows, Section, estimate_cell, only, p_cell
 from sojourn.report.process import process_notes, process_paragraphs, process_tables
-from sojourn.tables import clean, p_text
+from sojourn.tables import clean
 
 __all__ = ["chain_sections"]
 
@@ -69,7 +69,7 @@ def _evidence_tables(certificate: Certificate) -> Iterator[Rows]:
             header=("part", "value"),
             rows=[
                 ("KS distance of passage times", _number(rule.ks_statistic)),
-                ("its p-value", p_text(rule.ks_p)),
+                ("its p-value", p_cell(rule.ks_p)),
                 ("AIC of order 1 minus order 2", _number(rule.aic_difference)),
                 ("largest error of R(d) on the test half", _number(rule.max_curve_error)),
             ],
@@ -109,14 +109,14 @@ def _test_table(tests: list[ExactTest]) -> Rows:
     rows: list[tuple[object, ...]] = []
     for family in ("order", "timing"):
         joint = (
-            p_text(getattr(test, f"p_{family}") if test.movable_steps > 0 else None)
+            p_cell(getattr(test, f"p_{family}") if test.movable_steps > 0 else None)
             for test in tests
         )
         rows.append((f"{family}, joint", *joint))
         names = dict.fromkeys(s.name for t in tests for s in t.statistics if s.family == family)
         for name in names:
             rows.append(
-                (STATISTICS.get(name, name), *(p_text(_own_p(test, name)) for test in tests))
+                (STATISTICS.get(name, name), *(p_cell(_own_p(test, name)) for test in tests))
             )
     rows.append(("steps that can move", *(_share(test.movable_steps) for test in tests)))
     header = tuple("within tasks" if test.within_tasks else "pooled" for test in tests)
@@ -187,11 +187,10 @@ def _states_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section
     if with_values:
         notes.append("P(success) from here is the chain's, without an interval.")
     else:
-        wrong = " and ".join(
-            name for name in ("order", "timing") if verdicts[name] is Verdict.REJECTED
-        )
+        wrong = [name for name in ("order", "timing") if verdicts[name] is Verdict.REJECTED]
         notes.append(
-            f"P(success) from each state is withheld: of the claims on the chain, {wrong} is "
+            "P(success) from each state is withheld: of the claims on the chain, "
+            f"{' and '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} "
             "rejected, so the state alone does not tell what comes next."
         )
         if "chain" in figures:

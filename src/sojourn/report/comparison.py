@@ -9,32 +9,49 @@ import numpy as np
 
 from sojourn.assess.comparison_results import Answer, Comparison, ComparisonFamily, Flip
 from sojourn.assess.comparison_text import signed
+from sojourn.estimates import Estimate
 from sojourn.plots import new_axes, styled, to_svg
 from sojourn.plots.comparison import plot_differences, plot_two_curves
-from sojourn.report.parts import Cell, Figure, Rows, Section
+from sojourn.report.parts import Cell, Figure, Rows, Section, p_cell
 from sojourn.report.sections import Card
 from sojourn.tables import clean, n_of, p_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["answer_rows", "cards", "lede", "overview", "policy_line", "sections", "title"]
+__all__ = [
+    "ANSWER_MARKS",
+    "ANSWER_STATUS",
+    "answer_rows",
+    "cards",
+    "difference_cell",
+    "lede",
+    "overview",
+    "policy_line",
+    "sections",
+    "title",
+]
 
 _MAX_FLIPS = 50
 _SHORT = 4.3
-_MARKS = {
+ANSWER_MARKS = {
     Answer.BETTER: "accepted",
     Answer.WORSE: "rejected",
     Answer.EQUIVALENT: "accepted",
     Answer.INCONCLUSIVE: "inconclusive",
 }
-_STATUS = {
+ANSWER_STATUS = {
     Answer.BETTER: "supported",
     Answer.WORSE: "supported",
     Answer.EQUIVALENT: "supported",
     Answer.INCONCLUSIVE: "inconclusive",
 }
 _ESTIMANDS = {"same_tasks": "these tasks, run again", "population": "tasks like these"}
+
+
+def difference_cell(estimate: Estimate) -> str:
+    """Return a difference for a cell: on a narrow screen its interval goes under it, whole."""
+    return signed(estimate).replace(", ", ",\N{NO-BREAK SPACE}")
 
 
 def title(family: ComparisonFamily) -> str:
@@ -76,7 +93,7 @@ def cards(result: Comparison) -> list[Card]:
             value=str(result.answer),
             interval=f"for {_ESTIMANDS[result.estimand]}",
             note="B against A, on the success rate",
-            status=_STATUS[result.answer],
+            status=ANSWER_STATUS[result.answer],
         ),
         Card(
             name="Difference of the success rate",
@@ -85,7 +102,7 @@ def cards(result: Comparison) -> list[Card]:
             if interval is None
             else f"{interval.ci_prob:.0%}: {interval.low:+.3f} to {interval.high:+.3f}",
             note=f"p {p_text(result.adjusted_p)}, {result.test}",
-            status=_STATUS[result.answer],
+            status=ANSWER_STATUS[result.answer],
         ),
         Card(
             name="Chance that B is better",
@@ -113,7 +130,7 @@ def answer_rows(result: Comparison) -> Rows:
     rows = [
         (
             "success rate of B against A",
-            Cell(text=str(result.answer), mark=_MARKS[result.answer]),
+            Cell(text=str(result.answer), mark=ANSWER_MARKS[result.answer]),
             f"{why}; p {p_text(result.adjusted_p)}" + (f"; {notes}" if notes else ""),
         )
     ]
@@ -130,9 +147,9 @@ def overview(family: ComparisonFamily) -> Rows:
     rows = [
         (
             Cell(text=clean(c.name_b), href=f"#group-{number}"),
-            Cell(text=str(c.answer), mark=_MARKS[c.answer]),
-            signed(c.decided_by),
-            p_text(c.adjusted_p),
+            Cell(text=str(c.answer), mark=ANSWER_MARKS[c.answer]),
+            difference_cell(c.decided_by),
+            p_cell(c.adjusted_p),
         )
         for number, c in enumerate(family)
     ]
@@ -151,13 +168,18 @@ def sections(result: Comparison) -> list[Section]:
 
 
 def _differences(result: Comparison) -> Section:
+    again = any(row.same_tasks is not None for row in result.rows)
     rows = [
         (
             row.name,
             "-" if row.a is None else f"{row.a:.3f}",
             "-" if row.b is None else f"{row.b:.3f}",
-            signed(row.population),
-            "-" if row.same_tasks is None else signed(row.same_tasks),
+            difference_cell(row.population),
+            *(
+                ("-" if row.same_tasks is None else difference_cell(row.same_tasks),)
+                if again
+                else ()
+            ),
         )
         for row in result.rows
     ]
@@ -166,8 +188,10 @@ def _differences(result: Comparison) -> Section:
         figures=[_forest(result)],
         tables=[
             Rows(
-                caption="B minus A: for tasks like these, and for these tasks run again.",
-                header=("figure", "A", "B", "tasks like these", "these tasks again"),
+                caption="B minus A: for tasks like these"
+                + (", and for these tasks run again." if again else "."),
+                header=("figure", "A", "B", "tasks like these")
+                + (("these tasks again",) if again else ()),
                 rows=rows,
             )
         ],
@@ -261,7 +285,8 @@ def _curves(result: Comparison) -> Section | None:
         figure = _figure(axes, caption)
     steps = np.unique(np.linspace(0, curves.horizon, 12).astype(int)).tolist()
     rows = [
-        (d, f"{curves.a[0, d]:.3f}", f"{curves.b[0, d]:.3f}", signed(curves.at(d))) for d in steps
+        (d, f"{curves.a[0, d]:.3f}", f"{curves.b[0, d]:.3f}", difference_cell(curves.at(d)))
+        for d in steps
     ]
     return Section(
         question="Does B need fewer steps?",
@@ -289,8 +314,8 @@ def _transitions(result: Comparison) -> Section | None:
             f"{clean(c.origin, limit=30)} \N{RIGHTWARDS ARROW} {clean(c.target, limit=30)}",
             f"{c.a:.3f}",
             f"{c.b:.3f}",
-            signed(c.difference),
-            p_text(c.p_value),
+            difference_cell(c.difference),
+            p_cell(c.p_value),
         )
         for c in result.transitions
     ]

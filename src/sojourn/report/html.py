@@ -20,8 +20,10 @@ import sojourn
 from sojourn._files import write_text
 from sojourn.assess import GroupedAssessment, TraceAssessment
 from sojourn.assess.comparison_results import ComparisonFamily
+from sojourn.assess.session_comparison import SessionComparison
 from sojourn.assess.session_results import GroupedSessionAssessment, SessionAssessment
 from sojourn.report import comparison as of_comparison
+from sojourn.report import session_comparison as of_two_logs
 from sojourn.report import sessions as of_sessions
 from sojourn.report.parts import Rows, Section
 from sojourn.report.sections import cards, claim_rows, clean_deep, overview_rows, sections
@@ -35,6 +37,7 @@ Result = (
     | SessionAssessment
     | GroupedSessionAssessment
     | ComparisonFamily
+    | SessionComparison
 )
 
 # Figures weigh about 40 kB each; a page of more groups than this keeps its tables only.
@@ -77,7 +80,7 @@ def write_report(
 
     Parameters
     ----------
-    result : TraceAssessment, SessionAssessment, a grouped one of either kind, or ComparisonFamily
+    result : TraceAssessment, SessionAssessment, a grouped one, ComparisonFamily, SessionComparison
         What to show.
     path : path-like
         The file; its folder must exist.
@@ -113,6 +116,8 @@ def html_text(result: Result, *, command: Sequence[str] = ()) -> str:
 def _page(result: Result) -> _PageView:
     if isinstance(result, ComparisonFamily):
         return _comparison_page(result)
+    if isinstance(result, SessionComparison):
+        return _session_comparison_page(result)
     if isinstance(result, SessionAssessment | GroupedSessionAssessment):
         return _session_page(result)
     return _trace_page(result)
@@ -178,6 +183,31 @@ def _comparison_page(result: ComparisonFamily) -> _PageView:
         subject="one set of runs against another",
         overview_title="Overview",
         methods="comparison_methods.html",
+    )
+
+
+def _session_comparison_page(result: SessionComparison) -> _PageView:
+    with_figures = len(result.answers) <= _MAX_FIGURE_GROUPS
+    return _PageView(
+        title=of_two_logs.title(result),
+        groups=[
+            _GroupView(
+                id=f"group-{number}",
+                name=clean(domain),
+                lede=of_two_logs.lede(result, domain),
+                policy=of_two_logs.policy_line(result),
+                cards=of_two_logs.cards(result, domain),
+                claims=of_two_logs.answer_rows(result, domain),
+                cautions=[],
+                sections=of_two_logs.sections(result, domain, with_figures=with_figures),
+            )
+            for number, domain in enumerate(result.answers)
+        ],
+        overview=of_two_logs.overview(result),
+        versions=", ".join(_software(result.seed)),
+        subject="one log of sessions against another",
+        overview_title="Overview: domains are never pooled",
+        methods="session_comparison_methods.html",
     )
 
 

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.estimates import Estimate, Status
+from sojourn.tables import p_text
 
-__all__ = ["Cell", "Figure", "Rows", "Section", "estimate_cell", "only"]
+__all__ = ["Cell", "Figure", "Rows", "Section", "estimate_cell", "only", "p_cell"]
+
+# Letters that half of a wide page, and a phone, have room for; and what the gap of a column takes.
+_HALF_PAGE = 60
+_PHONE = 50
+_GAP = 2.5
+_PHONE_GAP = 1.0
+# The first column may be broken anywhere on a phone, down to this width.
+_PHONE_NAME = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,26 @@ class Rows:
     rows: Sequence[tuple[object, ...]]
     left: int = 1
 
+    @property
+    def wide(self) -> bool:
+        """Whether its columns, unbroken, are too wide for half of the page."""
+        widths = [max(map(len, column)) for column in self._columns()]
+        return sum(widths) + _GAP * len(widths) > _HALF_PAGE
+
+    @property
+    def layout(self) -> str:
+        """Class of its layout on a phone: sentences, figures one below the other, or a table."""
+        if self.left == len(self.header):
+            return "words"
+        widths = [max(map(_longest_word, column)) for column in self._columns()]
+        widths[0] = min(widths[0], _PHONE_NAME)
+        return "stack" if sum(widths) + _PHONE_GAP * len(widths) > _PHONE else ""
+
+    def _columns(self) -> list[list[str]]:
+        """Return the texts of each column, its head first."""
+        rows = [self.header, *(tuple(_text(cell) for cell in row) for row in self.rows)]
+        return [list(column) for column in zip(*rows, strict=True)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -62,6 +91,17 @@ class Section:
     notes: Sequence[str] = ()
 
 
+def _text(cell: object) -> str:
+    if isinstance(cell, Cell):
+        return f"{cell.text} {cell.code}".rstrip()
+    return str(cell)
+
+
+def _longest_word(text: str) -> int:
+    # Only at a plain blank may a line be broken.
+    return max(map(len, text.split(" ")))
+
+
 def estimate_cell(estimate: Estimate | None, digits: int = 3) -> str:
     """Return an estimate for a cell of a table; a question mark where it is not supported."""
     if estimate is None or estimate.value is None:
@@ -77,3 +117,8 @@ def estimate_cell(estimate: Estimate | None, digits: int = 3) -> str:
 def only(figures: dict[str, Figure], name: str) -> list[Figure]:
     """Return the figure of that name as a list, an empty one where it was not drawn."""
     return [figures[name]] if name in figures else []
+
+
+def p_cell(p: float | None) -> str:
+    """Return a p-value for a cell, never broken in two."""
+    return p_text(p).replace(" ", "\N{NO-BREAK SPACE}")

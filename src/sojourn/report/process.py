@@ -81,7 +81,7 @@ def _class_tables(table: TaskClassTable) -> Iterator[Rows]:
         "that it belongs there, where under 0.9.",
         header=("class", "tasks"),
         rows=[
-            (f"class {number}", class_tasks(row, _TASKS_ON_PAGE))
+            (f"class\N{NO-BREAK SPACE}{number}", class_tasks(row, _TASKS_ON_PAGE))
             for number, row in enumerate(table.rows, 1)
         ],
         left=2,

@@ -21,8 +21,8 @@ from sojourn.assess.session_text import (
 )
 from sojourn.plots import new_axes, styled, to_svg
 from sojourn.plots.sessions import plot_densities, trace_rows
-from sojourn.report.parts import Figure, Rows, Section, estimate_cell
-from sojourn.tables import clean, n_of, p_text
+from sojourn.report.parts import Figure, Rows, Section, estimate_cell, p_cell
+from sojourn.tables import clean, n_of
 
 __all__ = ["density_figure", "density_rows", "domain_sections", "envelope_rows"]
 
@@ -79,9 +79,9 @@ def _dependence(domain: DomainAssessment, place: str, *, with_figures: bool) -> 
         caption=f"Exact tests by {gate.n_draws:,} permutations.",
         header=("question", "p"),
         rows=[
-            ("does order matter?", p_text(gate.p_order)),
-            ("beyond a linear trend?", p_text(gate.p_beyond_trend)),
-            ("do sessions differ as wholes?", p_text(gate.p_session_effect)),
+            ("does order matter?", p_cell(gate.p_order)),
+            ("beyond a linear trend?", p_cell(gate.p_beyond_trend)),
+            ("do sessions differ as wholes?", p_cell(gate.p_session_effect)),
         ],
     )
     notes = []

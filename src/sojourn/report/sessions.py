@@ -9,7 +9,7 @@ from sojourn.assess.session_figures import Density
 from sojourn.assess.session_results import DomainAssessment, SessionAssessment
 from sojourn.assess.session_text import CONVENTION_WORDS, dependence_words
 from sojourn.estimates import Claim, Estimate
-from sojourn.report.parts import Cell, Rows, Section, estimate_cell
+from sojourn.report.parts import Cell, Rows, Section, estimate_cell, p_cell
 from sojourn.report.sections import Card, _card
 from sojourn.report.session_sections import (
     density_figure,
@@ -17,11 +17,10 @@ from sojourn.report.session_sections import (
     domain_sections,
     envelope_rows,
 )
-from sojourn.tables import clean, n_of, p_text
+from sojourn.tables import clean, n_of
 
 __all__ = ["cards", "claim_rows", "lede", "overview", "policy_line", "sections"]
 
-_MAX_SKIPPED_ROWS = 50
 _MAX_SKIPPED_ROWS = 50
 _CLAIMS = {
     "order_matters": "the order of outcomes matters",
@@ -124,9 +123,9 @@ def claim_rows(result: SessionAssessment) -> Rows:
 
 
 def _verdict(claim: Claim) -> Cell:
-    # Nobody claims what lies beyond the longest session: that is no test that failed.
+    # Nobody claims what lies beyond the longest session: nothing was tested there.
     if claim.claim == "horizon":
-        return Cell(text="not claimed", mark="unclaimed")
+        return Cell(text=str(claim.verdict), mark="unclaimed")
     return Cell(text=str(claim.verdict), mark=str(claim.verdict))
 
 
@@ -140,7 +139,7 @@ def overview(groups: Sequence[SessionAssessment]) -> Rows:
                 clean(result.group),
                 clean(domain.name),
                 f"{domain.n_tasks:,}",
-                p_text(domain.dependence.p_order),
+                p_cell(domain.dependence.p_order),
                 estimate_cell(domain.reliability.next_task),
                 estimate_cell(domain.reliability.long_run),
             )
