@@ -17,7 +17,7 @@ pytest.importorskip("mkdocstrings", reason="the site needs the extra [docs]")
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADS = {
-    **dict.fromkeys(("audio", "embed", "iframe", "img", "input", "script", "source"), {"src"}),
+    **{key: {"src"} for key in ("audio", "embed", "iframe", "img", "input", "script", "source")},
     **{"img": {"src", "srcset"}, "video": {"src", "poster"}, "object": {"data"}},
     **{"image": {"href", "xlink:href"}, "use": {"href", "xlink:href"}},
 }
