@@ -129,34 +129,48 @@ def test_verdicts(rng: np.random.Generator) -> None:
     assert "fewer than 20" in tiny.reasons[0]
 
 
-def test_band_holds_the_whole_curve_in_its_share_of_replicates(rng: np.random.Generator) -> None:
+def test_bands_hold_both_whole_curves_in_their_share_of_replicates(
+    rng: np.random.Generator,
+) -> None:
     sequences = random_corpus(rng, 200)
-    result = misspecification_bound(sequences, n_resamples=400, ci_prob=0.9, rng=3)
     tables = unit_tables(sequences)
-    again = fit_curves(tables, resampled_weights(100, 400, np.random.default_rng(3)))
-    pair = result.success_curve
-    reach = 1.6448536 * np.maximum(again.observed[:, 0].std(axis=0, ddof=1), 1 / 200)
-    alone = bound._with_band(
-        CurveReplicates(pair.fitted, pair.fitted),  # as if observed and fitted were one
-        CurveReplicates(again.fitted[:, 0], np.repeat(pair.fitted[None], 400, axis=0)),
-        200,
-        0.9,
-    )
-    inside = (again.fitted[:, 0] >= alone.low - 1e-9) & (again.fitted[:, 0] <= alone.high + 1e-9)
-    assert inside.all(axis=1).mean() == pytest.approx(0.9, abs=0.01)
-    assert_allclose(pair.low[1:], np.clip(np.minimum(alone.low, pair.observed - reach), 0, 1)[1:])
-    assert_allclose(pair.high[1:], np.clip(np.maximum(alone.high, pair.observed + reach), 0, 1)[1:])
+    weights = resampled_weights(tables.n_units, 400, np.random.default_rng(3))
+    whole = fit_curves(tables, np.ones((1, tables.n_units)))
+    again = fit_curves(tables, weights)
+    # As if the observed curve were the fitted one, and known.
+    known = CurveReplicates(whole.fitted, whole.fitted)
+    still = CurveReplicates(again.fitted, np.repeat(whole.fitted, 400, axis=0))
+    alone = bound._with_bands(known, still, tables, 0.9)
+    inside = np.ones(400, dtype=bool)
+    for k, pair in enumerate(alone):
+        curve = again.fitted[:, k]
+        inside &= ((curve >= pair.low - 1e-9) & (curve <= pair.high + 1e-9)).all(axis=1)
+    assert inside.sum() == pytest.approx(np.ceil(401 * 0.9), abs=1)
+    result = misspecification_bound(sequences, n_resamples=400, ci_prob=0.9, rng=3)
+    n = tables.n_units
+    for k, (pair, narrow) in enumerate(
+        zip((result.success_curve, result.failure_curve), alone, strict=True)
+    ):
+        se = again.observed[:, k].std(axis=0, ddof=1) * np.sqrt(n / (n - 1))
+        reach = 1.6448536 * np.maximum(se, 1 / tables.n_runs)
+        low = np.clip(np.minimum(narrow.low, pair.observed - reach), 0, 1)
+        high = np.clip(np.maximum(narrow.high, pair.observed + reach), 0, 1)
+        assert_allclose(pair.low[1:], low[1:])
+        assert_allclose(pair.high[1:], high[1:])
 
 
 def test_band_is_never_narrower_than_one_run_allows() -> None:
-    fitted = np.array([0.0, 1e-4, 0.4])
-    noise = np.random.default_rng(1).normal(0.0, 1.0, (400, 1))
-    again = fitted + noise * np.array([0.0, 1e-5, 0.02])
-    whole = CurveReplicates(fitted, fitted)
-    pair = bound._with_band(whole, CurveReplicates(again, again), 100, 0.95)
-    assert pair.high[1] > 1.6 / 100  # the bootstrap alone would say 1e-4 -+ 2e-5
-    assert pair.high[2] == pytest.approx(0.4 + 1.96 * 0.02, abs=0.005)
-    assert pair.high[0] == 0.0
+    tables = unit_tables(sequences_of([((0,), 1), ((0, 0), 2)] * 50))
+    assert tables.n_units == tables.n_runs == 100
+    curves = np.array([[[0.0, 1e-4, 0.4], [0.0, 0.1, 0.5]]])
+    noise = np.random.default_rng(1).normal(0.0, 1.0, (400, 1, 1))
+    again = curves + noise * np.array([[0.0, 1e-5, 0.02], [0.0, 0.0, 0.02]])
+    whole = CurveReplicates(curves, curves)
+    success, failure = bound._with_bands(whole, CurveReplicates(again, again), tables, 0.95)
+    assert success.high[1] > 1.6 / 100  # the bootstrap alone would say 1e-4 -+ 2e-5
+    assert failure.low[1] < 0.1 - 1.6 / 100
+    assert success.high[2] == pytest.approx(0.4 + 1.96 * 0.02, abs=0.005)
+    assert success.high[0] == 0.0
 
 
 EDGES = {

@@ -11,9 +11,10 @@ noise of the success rate, cancels:
 
 U exceeds the true sup error with 95 % confidence (an intersection-union test), L falls short of
 it. Both curves count, success and failure. U is misspecification only; the sampling error of the
-curve is the simultaneous band beside it. That band never leaves out what the observed curve allows:
-it holds the Aalen-Johansen estimate -+ 1.645 standard errors as well, and no standard error counts
-as less than one run, since where next to nothing has been seen a bootstrap sees no variation.
+curve is the simultaneous band beside it, over both whole curves at once. It never leaves out what
+the observed curve allows: it holds the Aalen-Johansen estimate -+ 1.645 standard errors as well, and
+no standard error counts as less than one run, since where next to nothing has been seen a bootstrap
+sees no variation.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class CurvePair:
     observed : ndarray of shape (n_steps + 1,)
         The Aalen-Johansen estimate.
     ci_prob : float
-        Probability that the whole curve lies in the band.
+        Probability that both whole curves lie in their bands.
     """
 
     fitted: Floats
@@ -295,15 +296,7 @@ def bound_of_curves(
     delta = whole.fitted[0] - whole.observed[0]
     deltas = again.fitted - again.observed
     bounds = [bound_from_replicates(delta[k], deltas[:, k], margin=margin) for k in (0, 1)]
-    pairs = [
-        _with_band(
-            CurveReplicates(whole.fitted[0, k], whole.observed[0, k]),
-            CurveReplicates(again.fitted[:, k], again.observed[:, k]),
-            tables.n_runs,
-            ci_prob,
-        )
-        for k in (0, 1)
-    ]
+    pairs = _with_bands(whole, again, tables, ci_prob)
     judged = _judge(bounds, tables.n_units, margin, richer)
     return MisspecificationBound(
         verdict=judged.verdict,
@@ -352,32 +345,41 @@ def without_bounds(tables: UnitTables, margin: float, reason: str) -> Misspecifi
     )
 
 
-def _with_band(
-    whole: CurveReplicates, again: CurveReplicates, n_runs: int, ci_prob: float
-) -> CurvePair:
-    """Widen the pointwise standard errors until the band holds whole curves (sup-t)."""
-    fitted, observed = whole
-    se = _at_least_one_run(again.fitted, n_runs)
-    moves = se > 0.0
-    excess = np.abs(again.fitted - fitted)[:, moves] / se[moves]
-    critical = float(np.quantile(excess.max(axis=1), ci_prob)) if moves.any() else 0.0
-    reach = _ONE_SIDED * _at_least_one_run(again.observed, n_runs)
-    low = np.minimum(fitted - critical * se, observed - reach)
-    high = np.maximum(fitted + critical * se, observed + reach)
-    return CurvePair(
-        fitted=frozen_array(fitted, np.float64, name="fitted"),
-        low=frozen_array(np.clip(low, 0, 1), np.float64, name="low"),
-        high=frozen_array(np.clip(high, 0, 1), np.float64, name="high"),
-        observed=frozen_array(observed, np.float64, name="observed"),
-        ci_prob=ci_prob,
-    )
+def _with_bands(
+    whole: CurveReplicates, again: CurveReplicates, tables: UnitTables, ci_prob: float
+) -> list[CurvePair]:
+    """Widen the pointwise standard errors until the bands hold both whole curves (sup-t)."""
+    fitted, observed = whole.fitted[0], whole.observed[0]
+    se = _standard_errors(again.fitted, tables)
+    scale = np.where(se > 0.0, se, np.inf)
+    excess = (np.abs(again.fitted - fitted) / scale).max(axis=(1, 2))
+    n_resamples = excess.size
+    rank = min(n_resamples, math.ceil((n_resamples + 1) * ci_prob))
+    critical = float(np.partition(excess, rank - 1)[rank - 1])
+    reach = _ONE_SIDED * _standard_errors(again.observed, tables)
+    low = np.clip(np.minimum(fitted - critical * se, observed - reach), 0.0, 1.0)
+    high = np.clip(np.maximum(fitted + critical * se, observed + reach), 0.0, 1.0)
+    return [
+        CurvePair(
+            fitted=frozen_array(fitted[k], np.float64, name="fitted"),
+            low=frozen_array(low[k], np.float64, name="low"),
+            high=frozen_array(high[k], np.float64, name="high"),
+            observed=frozen_array(observed[k], np.float64, name="observed"),
+            ci_prob=ci_prob,
+        )
+        for k in (0, 1)
+    ]
 
 
-def _at_least_one_run(replicates: Floats, n_runs: int) -> Floats:
-    """Return the standard errors; that of step 0, where nothing can happen by chance, as it is."""
-    se: Floats = replicates.std(axis=0, ddof=1)
+def _standard_errors(replicates: Floats, tables: UnitTables) -> Floats:
+    """Return standard errors of no less than one run, but at step 0, where chance has no part.
+
+    A resample of n units varies by (n - 1) / n too little.
+    """
+    n_units = tables.n_units
+    se: Floats = replicates.std(axis=0, ddof=1) * math.sqrt(n_units / (n_units - 1))
     se[se <= 1e-12] = 0.0
-    se[1:] = np.maximum(se[1:], 1.0 / n_runs)
+    se[:, 1:] = np.maximum(se[:, 1:], 1.0 / tables.n_runs)
     return se
 
 
