@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def named(page: Path) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("COLUMNS", "100")
@@ -127,9 +128,8 @@ def test_the_reader_of_the_page_is_found_by_its_entry_point(folder: Path) -> Non
         f"[sojourn.readers]\n{name} = {place.strip(chr(34))}\n"
     )
     assert len(sojourn.read_traces("logs")) == 2
-    shown = run_command("sojourn validate logs")
-    assert "our-logs" in shown
-    assert "a run without a goal" in shown
+    assert "our-logs" in run_command("sojourn assess logs --dry-run")
+    assert "a run without a goal" in run_command("sojourn validate logs")
 
 
 def test_every_page_is_in_the_navigation() -> None:
