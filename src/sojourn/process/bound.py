@@ -12,9 +12,9 @@ noise of the success rate, cancels:
 U exceeds the true sup error with 95 % confidence (an intersection-union test), L falls short of
 it. Both curves count, success and failure. U is misspecification only; the sampling error of the
 curve is the simultaneous band beside it, over both whole curves at once. It never leaves out what
-the observed curve allows: it holds the Aalen-Johansen estimate -+ 1.645 standard errors as well, and
-no standard error counts as less than one run, since where next to nothing has been seen a bootstrap
-sees no variation.
+the observed curve allows: it holds the Aalen-Johansen estimate -+ 1.645 standard errors as well,
+and no standard error counts as less than one run, since where next to nothing has been seen a
+bootstrap sees no variation.
 """
 
 from __future__ import annotations
