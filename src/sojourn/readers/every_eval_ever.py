@@ -3,7 +3,8 @@
 Success is ``evaluation.is_correct``; a line with ``error`` is a fault of the infrastructure, which
 by the policy has no verdict that counts. Steps are the assistant's messages; a single turn, which
 has no messages, is one step. Lines carry no number of the attempt: those of one sample are attempts
-in the order of the file.
+in the order of the file. An evaluation of several metrics writes a line a metric, told apart by
+``evaluation_result_id``: one of them counts, that which ``--scorer`` names, else the first.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from sojourn.errors import ReaderError
+from sojourn.readers._inspect_scores import printable
 from sojourn.readers._json import json_lines, records, sniff
 from sojourn.readers._steps import respond, tool_step
 from sojourn.readers.base import ReadOptions, Record
-from sojourn.records import End, Outcome, Step, Trace
+from sojourn.records import End, Outcome, Skipped, Step, Trace
 
 __all__ = ["EveryEvalEverReader"]
 
 _MARKS = {"sample_id", "interaction_type", "evaluation_id"}
+_OF_OTHERS = Skipped(source="", reason="a line of another metric", what="key")
 
 
 class _Call(msgspec.Struct):
@@ -31,7 +36,7 @@ class _Call(msgspec.Struct):
 
 class _Message(msgspec.Struct):
     role: str = ""
-    content: str | None = None
+    content: Any = None
     tool_calls: list[_Call] | None = None
 
 
@@ -44,6 +49,7 @@ class _Line(msgspec.Struct):
     sample_id: str
     evaluation_id: str = ""
     evaluation_name: str | None = None
+    evaluation_result_id: str | None = None
     model_id: str | None = None
     interaction_type: str | None = None
     messages: list[_Message] | None = None
@@ -69,16 +75,31 @@ class EveryEvalEverReader:
         return [aggregate] if aggregate.is_file() else []
 
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
-        """Yield one trace a line."""
+        """Yield one trace a line of the metric that counts, then the number of other lines."""
         seen: Counter[tuple[str, str, str]] = Counter()
+        metrics: dict[tuple[str, str], str] = {}
+        others = Counter[str]()
 
-        def build(line: _Line) -> Trace:
-            key = (line.evaluation_id, line.evaluation_name or "", line.sample_id)
+        def build(line: _Line) -> Trace | Skipped:
+            evaluation = (line.evaluation_id, line.evaluation_name or "")
+            metric = line.evaluation_result_id or ""
+            if metric and metrics.setdefault(evaluation, options.scorer or metric) != metric:
+                others[metric] += 1
+                return _OF_OTHERS
+            key = (*evaluation, line.sample_id)
             trace = _trace(line, seen[key], source)
             seen[key] += 1
             return trace
 
-        yield from records(json_lines(source), _Line, source=str(source), build=build)
+        for record in records(json_lines(source), _Line, source=str(source), build=build):
+            if record is not _OF_OTHERS:
+                yield record
+        if options.scorer is not None and others and not seen:
+            known = ", ".join(printable(metric) for metric in list(others)[:5])
+            raise ReaderError(f"{source}: no result is called {options.scorer}; there are: {known}")
+        if others:
+            reason = "lines of another metric of a sample; choose one with --scorer RESULT_ID"
+            yield Skipped(source=str(source), reason=reason, count=others.total(), what="key")
 
 
 def _trace(line: _Line, repeat: int, source: Path) -> Trace:
@@ -106,7 +127,7 @@ def _trace(line: _Line, repeat: int, source: Path) -> Trace:
 
 def _step(message: _Message) -> Step:
     if not message.tool_calls:
-        return respond(message.content or "")
+        return respond(message.content if isinstance(message.content, str) else "")
     calls = [
         (call.name or "", bytes(call.arguments).decode("utf-8", "replace"))
         for call in message.tool_calls
