@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from readers.conformance import DATA, ReaderConformance, traces_of
-from sojourn.readers import read_traces
-from sojourn.records import Outcome
+from readers.conformance import DATA, ReaderConformance, read_all, traces_of
+from sojourn.readers import load_reader, read_traces
+from sojourn.records import End, Outcome, Skipped
 
 
 class TestConformance(ReaderConformance):
@@ -42,3 +43,79 @@ def test_a_circle_of_parents_ends(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (trace,) = traces_of(path)
     assert trace.n_steps == 2
+
+
+def turn(own: str, parent: str | None, message: str, *blocks: dict[str, Any], **more: Any) -> Any:
+    line = {"type": "assistant", "uuid": own, "parentUuid": parent, "sessionId": "s"}
+    return {**line, "message": {"id": message, "model": "m", "content": list(blocks)}, **more}
+
+
+def said(own: str, parent: str | None, *blocks: dict[str, Any], **more: Any) -> Any:
+    line = {"type": "user", "uuid": own, "parentUuid": parent, "sessionId": "s"}
+    return {**line, "message": {"role": "user", "content": list(blocks)}, **more}
+
+
+def call(name: str, number: str) -> dict[str, Any]:
+    return {"type": "tool_use", "name": name, "id": number, "input": {}}
+
+
+def result(number: str, *, failed: bool = False) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": number, "is_error": failed}
+
+
+def read(folder: Path, *lines: Any) -> list[Any]:
+    path = folder / "s.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return read_all(load_reader("claude-code"), path)
+
+
+def test_tools_called_side_by_side_are_one_step(tmp_path: Path) -> None:
+    (trace,) = read(
+        tmp_path,
+        said("u", None, {"type": "text", "text": "go"}),
+        turn("a1", "u", "m1", call("Read", "c1")),
+        turn("a2", "a1", "m1", call("Grep", "c2")),
+        said("r2", "a2", result("c2", failed=True)),
+        said("r1", "a1", result("c1")),
+        turn("b", "r1", "m2", {"type": "text", "text": "so"}),
+    )
+    assert [(s.name, s.ok, s.n_calls) for s in trace.steps] == [
+        ("Read", False, 2),
+        ("respond", None, 0),
+    ]
+
+
+def test_a_compacted_conversation_is_one_run(tmp_path: Path) -> None:
+    (trace,) = read(
+        tmp_path,
+        turn("a", None, "m1", call("Read", "c1")),
+        said("r", "a", result("c1")),
+        {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "uuid": "x",
+            "parentUuid": None,
+            "logicalParentUuid": "r",
+            "sessionId": "s",
+        },
+        said("y", "x", {"type": "text", "text": "summary"}, isCompactSummary=True),
+        turn("b", "y", "m2", call("Edit", "c2")),
+    )
+    assert [(s.name, s.ok) for s in trace.steps] == [("Read", True), ("Edit", None)]
+
+
+def test_what_the_program_wrote_is_no_step_and_tells_the_end(tmp_path: Path) -> None:
+    error = turn("b", "a", "m2", {"type": "text", "text": "API Error"}, isApiErrorMessage=True)
+    error["message"]["model"] = "<synthetic>"
+    trace, note = read(tmp_path, turn("a", None, "m1", call("Read", "c1")), error)
+    assert (trace.model, trace.n_steps, trace.end) == ("m", 1, End.INFRA_ERROR)
+    assert note.count == 1
+    stop = {"type": "text", "text": "[Request interrupted by user for tool use]"}
+    (stopped,) = read(tmp_path, turn("a", None, "m1", call("Read", "c1")), said("u", "a", stop))
+    assert stopped.end is End.CANCELLED
+
+
+def test_the_file_of_a_subagent_is_no_run(tmp_path: Path) -> None:
+    (refused,) = read(tmp_path, turn("a", None, "m1", call("Read", "c1"), isSidechain=True))
+    assert isinstance(refused, Skipped)
+    assert "only messages of a subagent" in refused.reason

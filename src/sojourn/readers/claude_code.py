@@ -3,8 +3,12 @@
 The record is internal to the program and free to change; what is read here is the part that has
 been stable up to version 2.1. The task is the session's id, for ``--outcomes FILE``. Lines form a
 tree by ``parentUuid``, since a session may be rewound: only the branch of the last message counts,
-and messages off it are counted. One message of the model stands on several lines, a block each:
-lines of one ``message.id`` are one step. Lines of subagents (``isSidechain``) are left out.
+and messages off it are counted. Where a conversation was compacted the branch goes on at the
+``logicalParentUuid``. One message of the model stands on several lines, a block each: lines of one
+``message.id`` are one step, and answers of tools that were called side by side, which hang off the
+branch, belong to it too. Lines of subagents (``isSidechain``) are left out, and so are messages
+that the program wrote in the model's place, such as an error of the interface; where one of these,
+or an interruption by the user, stands last, it says how the session ended.
 """
 
 from __future__ import annotations
@@ -19,12 +23,14 @@ from sojourn.errors import EmptySourceError
 from sojourn.readers._json import BadRecordError, decode, json_lines, sniff
 from sojourn.readers._steps import respond, tool_step
 from sojourn.readers.base import ReadOptions, Record
-from sojourn.records import Outcome, Skipped, Step, Trace
+from sojourn.records import End, Outcome, Skipped, Step, Trace
 
 __all__ = ["ClaudeCodeReader"]
 
 AGENT = "Claude Code"
 _TURN_KEYS = {"sessionId", "uuid", "parentUuid"}
+_OF_PROGRAM = "<synthetic>"
+_INTERRUPTED = "[Request interrupted by user"
 
 
 class _Block(msgspec.Struct):
@@ -47,14 +53,25 @@ class _Line(msgspec.Struct):
     type: str = ""
     uuid: str | None = None
     parentUuid: str | None = None  # noqa: N815 - the log's own names
+    logicalParentUuid: str | None = None  # noqa: N815
     sessionId: str | None = None  # noqa: N815
     isSidechain: bool = False  # noqa: N815
+    isApiErrorMessage: bool = False  # noqa: N815
     message: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Node(msgspec.Struct):
     line: _Line
     message: _Message
+
+    def is_turn(self) -> bool:
+        """Return whether the model wrote it."""
+        return self.line.type == "assistant" and self.message.model != _OF_PROGRAM
+
+    def blocks(self) -> list[_Block]:
+        """Return the blocks of its content; plain text is one."""
+        content = self.message.content
+        return [_Block(type="text", text=content)] if isinstance(content, str) else content or []
 
 
 class ClaudeCodeReader:
@@ -93,7 +110,9 @@ class ClaudeCodeReader:
         for line in json_lines(source):
             try:
                 found = decode(line.text, _Line)
-                links.setdefault(found.uuid or "", found.parentUuid or "")
+                links.setdefault(
+                    found.uuid or "", found.parentUuid or found.logicalParentUuid or ""
+                )
                 if found.type not in ("user", "assistant"):
                     continue
                 if found.isSidechain:
@@ -106,22 +125,26 @@ class ClaudeCodeReader:
                 continue
             last = found.uuid or f"line {line.number}"
             nodes.setdefault(last, _Node(found, message))
-        branch = _branch(nodes, links, last)
-        turns = [node for node in branch if node.line.type == "assistant"]
+        branch = _with_side_calls(_branch(nodes, links, last), nodes)
+        turns = [node for node in branch if node.is_turn()]
         if not turns:
-            raise EmptySourceError(f"{source}: no message of a model in it")
+            what = "only messages of a subagent" if n_side else "no message of a model"
+            raise EmptySourceError(f"{source}: {what} in it")
         steps = tuple(_steps(branch))
         yield Trace(
             task_id=turns[0].line.sessionId or source.stem,
             agent=AGENT,
-            model=next((n.message.model for n in turns if n.message.model), None) or "",
+            model=next((node.message.model for node in turns if node.message.model), ""),
             outcome=Outcome.UNSCORED,
+            end=_end(branch[-1]),
             n_steps=len(steps),
             steps=steps,
             source_type=self.name,
             source_uri=str(source),
         )
+        n_program = sum(node.line.type == "assistant" for node in branch) - len(turns)
         for reason, count in (
+            ("messages of the program in the model's place; they are no steps", n_program),
             ("messages on a branch that was left", len(nodes) - len(branch)),
             ("messages of subagents; their steps are not the agent's", n_side),
         ):
@@ -144,13 +167,44 @@ def _branch(nodes: dict[str, _Node], links: dict[str, str], last: str) -> list[_
     return branch[::-1]
 
 
+def _with_side_calls(branch: list[_Node], nodes: dict[str, _Node]) -> list[_Node]:
+    """Return the branch with the calls of its messages that hang off it, and their answers.
+
+    Tools called side by side stand on lines of one message, and the branch goes on from one of
+    their answers only.
+    """
+    on_branch = {id(node) for node in branch}
+    ids = {node.message.id for node in branch if node.is_turn() and node.message.id}
+    turns = {
+        id(node) for node in nodes.values() if node.is_turn() and node.message.id in ids
+    } | on_branch
+    calls = {
+        block.id for node in nodes.values() if id(node) in turns for block in node.blocks()
+        if block.type == "tool_use" and block.id
+    }  # fmt: skip
+    return [
+        node
+        for node in nodes.values()
+        if id(node) in turns or any(block.tool_use_id in calls for block in node.blocks())
+    ]
+
+
+def _end(last: _Node) -> End:
+    if last.line.isApiErrorMessage:
+        return End.INFRA_ERROR
+    if last.line.type == "user" and any(
+        (block.text or "").startswith(_INTERRUPTED) for block in last.blocks()
+    ):
+        return End.CANCELLED
+    return End.UNKNOWN
+
+
 def _steps(branch: list[_Node]) -> Iterator[Step]:
     failed: dict[str, bool] = {}
     turns: dict[str, list[_Block]] = {}
     for place, node in enumerate(branch):
-        content = node.message.content
-        blocks = [_Block(type="text", text=content)] if isinstance(content, str) else content or []
-        if node.line.type == "assistant":
+        blocks = node.blocks()
+        if node.is_turn():
             turns.setdefault(node.message.id or f"turn {place}", []).extend(blocks)
             continue
         for block in blocks:
