@@ -78,3 +78,71 @@ def test_a_timeout_inside_a_step_is_found(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(document))
     (trace,) = traces_of(tmp_path)
     assert (trace.end, trace.limit_kind) == (End.LIMIT, LimitKind.TIME)
+
+
+def trajectory(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "schema_version": "ATIF-v1.7",
+        "session_id": "s",
+        "agent": {"name": "a", "version": "1"},
+        "steps": [{"source": "agent", **step} for step in steps],
+        **more,
+    }
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"function_name": name, "arguments": arguments}]}
+
+
+def write(folder: Path, name: str, document: Any) -> None:
+    (folder / name).write_text(json.dumps(document))
+
+
+def test_a_trajectory_goes_on_in_the_files_beside_it(tmp_path: Path) -> None:
+    ref = {"continued_trajectory_ref": "trajectory.cont-1.json"}
+    write(tmp_path, "trajectory.json", trajectory(call("find"), **ref))
+    again = trajectory({**call("find"), "is_copied_context": True}, call("sell"))
+    write(tmp_path, "trajectory.cont-1.json", again)
+    corpus = read_traces(tmp_path)
+    assert [[s.name for s in corpus.trace(n).steps] for n in range(len(corpus))] == [
+        ["find", "sell"]
+    ]
+    assert [(item.what, item.count) for item in corpus.skipped] == [("key", 1)]
+
+
+@pytest.mark.parametrize("ref", ["trajectory.json", "gone.json", "../other.json", 7, ["x"]])
+def test_a_trajectory_that_goes_on_nowhere_says_so(tmp_path: Path, ref: Any) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    write(tmp_path, "other.json", trajectory(call("sell")))
+    write(inner, "trajectory.json", trajectory(call("find"), continued_trajectory_ref=ref))
+    note, run = read_all(load_reader("atif"), inner / "trajectory.json")
+    assert isinstance(note, Skipped)
+    assert "which is not there" in note.reason
+    assert run.n_steps == 1  # type: ignore[union-attr]
+
+
+def test_a_damaged_continuation_costs_its_own_steps(tmp_path: Path) -> None:
+    ref = {"continued_trajectory_ref": "trajectory.cont-1.json"}
+    write(tmp_path, "trajectory.json", trajectory(call("find"), **ref))
+    (tmp_path / "trajectory.cont-1.json").write_text("{")
+    note, run = read_all(load_reader("atif"), tmp_path / "trajectory.json")
+    assert isinstance(note, Skipped)
+    assert (note.what, run.n_steps) == ("key", 1)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("bash_command", {"keystrokes": "make test\n", "duration": 1.0}),
+        ("exec_command", {"cmd": "cd /x && make"}),
+        ("shell", {"command": ["bash", "-lc", "make all"]}),
+    ],
+)
+def test_shells_of_the_known_agents_name_their_command(
+    tmp_path: Path, name: str, arguments: dict[str, Any]
+) -> None:
+    step = {**call(name, **arguments), "model_name": "m"}
+    write(tmp_path, "t.json", trajectory(step))
+    (run,) = traces_of(tmp_path)
+    assert ([s.name for s in run.steps], run.model) == (["make"], "m")

@@ -19,7 +19,10 @@ __all__ = ["RESPOND", "action_digest", "command_name", "respond", "tool_step", "
 
 RESPOND = "respond"
 SHELL_TOOLS = frozenset(
-    {"bash", "shell", "sh", "terminal", "execute_bash", "run_command", "run_shell_command"}
+    {
+        *("bash", "shell", "sh", "terminal", "execute_bash", "bash_command", "shell_command"),
+        *("run_command", "run_shell_command", "exec_command", "execute_command", "local_shell"),
+    }
 )
 # Programs whose first argument says what they do; with it the step is far more telling.
 EDITORS = frozenset(

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from sojourn.errors import ReaderError
-from sojourn.readers._atif import Trajectory, dropped, steps_of
+from sojourn.readers._atif import read_whole
 from sojourn.readers._json import decode, open_buffer, read_head, sniff
 from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import End, LimitKind, Outcome, Skipped, Step, Trace
@@ -102,9 +102,11 @@ class HarborReader:
         path = result.parent / "agent" / "trajectory.json"
         if path.is_file() and not path.is_symlink():
             try:
-                run = decode(open_buffer(path), Trajectory)
-                steps = steps_of(run)
-                yield from dropped(run, str(path))
+                for part in read_whole(path):
+                    if isinstance(part, Skipped):
+                        yield part
+                    else:
+                        steps = part[1]
             except (ValueError, ReaderError, OSError) as error:
                 yield Skipped(source=str(path), reason=f"the steps: {error}", what="key")
         else:
