@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -227,16 +228,41 @@ def test_rules_of_states_come_back(how: str, corpus: TraceCorpus) -> None:
     assert reader_path == path[: corpus.offsets[20]].tolist()
 
 
-def test_an_encoder_of_ones_own_cannot_be_kept(corpus: TraceCorpus) -> None:
-    class Own:
-        name = "own"
+class Own:
+    """An encoder that a model file cannot hold."""
 
-        def embed(self, texts: list[str]) -> np.ndarray:
-            return np.array([[len(text)] for text in texts], dtype=np.float32)
+    name = "own"
 
-    states = fit_states(corpus, n_states=2, embedder=Own())
-    with pytest.raises(ValueError, match="encoder 'own'"):
-        state_model_to_dict(states)
+    def embed(self, texts: list[str]) -> np.ndarray:
+        return np.array([[len(text), text.count("e")] for text in texts], dtype=np.float32)
+
+
+def test_of_an_encoder_the_vectors_are_kept_that_it_has_made(corpus: TraceCorpus) -> None:
+    states = fit_states(corpus, n_states=3, embedder=Own())
+    plain = json.loads(json.dumps(state_model_to_dict(states)))
+    again = state_model_from_dict(plain)
+    np.testing.assert_array_equal(again.transform(corpus).states, states.transform(corpus).states)
+    assert again.clusters is not None
+    embedder = again.clusters.description.embedder
+    assert embedder is not None
+    assert embedder.name == "own"
+    assert embedder.embed(["plan", "never seen"]).tolist() == [[4.0, 0.0], [0.0, 0.0]]
+    reader = StepReader(again, frozenset(RUNS.state_names))
+    state, known = reader(Step(name="never seen"))
+    assert (state in range(3), known) == (True, False)
+    for wrong in ({"texts": ["a"]}, {"vectors": [[1.0]]}, {"vectors": []}, {"name": 3}):
+        features = plain["features"] | {"embedder": plain["features"]["embedder"] | wrong}
+        with pytest.raises((ValueError, IndexError)):
+            state_model_from_dict(plain | {"features": features})
+
+
+def test_states_chosen_by_a_score_stay_so_in_the_file(corpus: TraceCorpus) -> None:
+    chosen = replace(fit_states(corpus), order_free=False)
+    plain = json.loads(json.dumps(state_model_to_dict(chosen)))
+    assert not state_model_from_dict(plain).order_free
+    seeing = fit_states(corpus, n_states=3, history=("repeats",))
+    plain = state_model_to_dict(seeing) | {"order_free": True}
+    assert not state_model_from_dict(plain).order_free
 
 
 def test_steps_never_seen_are_flagged(corpus: TraceCorpus) -> None:

@@ -54,6 +54,7 @@ def corpus_of(
     return builder.build()
 
 
+PER_RUN = ("index", "success", "event", "duration", "step_limit", "task", "unit")
 PARTS = {"prepare_0": "P", "prepare_1": "P", "finish_0": "F", "finish_1": "F"}
 KINDS = {"prepare_0": "0", "prepare_1": "1", "finish_0": "0", "finish_1": "1"}
 ONE = StateSpec(label="one", settings={"table": {"*": "any"}})
@@ -210,3 +211,51 @@ def test_what_cannot_be_chosen_from_is_said(rng: np.random.Generator) -> None:
         choose_states(corpus_of(rng, n_tasks=2), specs=[ONE])
     with pytest.raises(NothingUsableError, match="at least two"):
         choose_states(CorpusBuilder().build(), specs=[ONE])
+
+
+def test_success_is_scored_from_the_states_so_far(rng: np.random.Generator) -> None:
+    corpus = corpus_of(rng, n_tasks=14)
+    runs = resolve(corpus)
+    choice = choose_states(corpus, runs, SPECS[:3], by="success", n_folds=3, rng=4)
+    assert choice.by == "success"
+    fold_of_unit = np.random.default_rng(4).permutation(np.arange(7) % 3)
+    lengths = np.diff(corpus.offsets)
+    steps = sorted({int(np.sort(lengths)[k]) for k in (6, 13, 20)})
+    for k, spec in enumerate(SPECS[:3]):
+        expected = []
+        for task in range(14):
+            if lengths[runs.task == task].max() < steps[0]:
+                continue  # nothing to forecast
+            fold = fold_of_unit[task // 2]
+            rows = np.flatnonzero([fold_of_unit[u] != fold for u in runs.unit])
+            training = dataclasses.replace(
+                runs, **{name: getattr(runs, name)[rows] for name in PER_RUN}
+            )
+            model = spec.fit(corpus, training)
+            fit = fit_homogeneous(model.transform(corpus, training))
+            n, won = rows.size, int(training.success.sum())
+            paths = model.transform(corpus, runs)
+            total = 0.0
+            for run in np.flatnonzero(runs.task == task):
+                for t in steps:
+                    if paths.lengths[run] < t:
+                        continue
+                    state = int(paths.states[paths.offsets[run] + t - 1])
+                    value = fit.value(state, t) * n / (n + 1) + (won + 0.5) / (n + 1) ** 2
+                    total += np.log(value if runs.success[run] else 1.0 - value)
+            expected.append(total)
+        np.testing.assert_allclose(choice.scores[k], expected, atol=1e-9)
+
+
+def test_by_success_tasks_without_an_end_are_left_out(rng: np.random.Generator) -> None:
+    corpus = corpus_of(rng, n_tasks=10)
+    runs = resolve(corpus)
+    event = np.where(runs.task < 3, 0, runs.event).astype(runs.event.dtype)
+    cut = dataclasses.replace(runs, event=event, success=runs.success & (event != 0))
+    choice = choose_states(corpus, cut, SPECS[:2], by="success", n_folds=3, rng=1)
+    assert choice.n_tasks == 7
+    none = dataclasses.replace(runs, event=0 * runs.event, success=runs.success & False)
+    with pytest.raises(NothingUsableError, match="nothing is foretold"):
+        choose_states(corpus, none, SPECS[:2], by="success", n_folds=3, rng=1)
+    with pytest.raises(ValueError, match="by"):
+        choose_states(corpus, runs, SPECS[:2], by="luck", rng=1)

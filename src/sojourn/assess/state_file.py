@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sojourn._limits import STATES
-from sojourn.states.embedding import NgramEmbedder
+from sojourn.states.embedding import Embedder, KnownVectors, NgramEmbedder
 from sojourn.states.features import FEATURE_FIELDS
 from sojourn.states.history import HISTORY_FEATURES
 from sojourn.states.model import StateModel
@@ -26,11 +26,17 @@ def state_model_to_dict(model: StateModel) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If its clusters rest on an encoder that cannot be kept.
+        If its clusters rest on an encoder that has embedded nothing yet.
+
+    Notes
+    -----
+    An encoder is not kept, but the vectors of the names that it has embedded are: a name that was
+    never seen is then the zero vector, and whoever follows a run is told that it is unknown.
     """
     return {
         "names": list(model.state_names),
         "mode": model.mode,
+        "order_free": model.order_free,
         "features": None if model.clusters is None else _rule_to_dict(model.clusters),
         "pooling": {
             "by_name": dict(model.by_name),
@@ -61,10 +67,14 @@ def state_model_from_dict(given: Mapping[str, Any]) -> StateModel:
     for actor, kind, state in pooling["by_kind"]:
         by_kind[_string(actor, "actor"), _string(kind, "kind")] = _state(state, len(names))
     clusters = None if features is None else _rule_from_dict(features, len(names))
+    order_free = given["order_free"]
+    if type(order_free) is not bool:
+        raise ValueError("order_free is neither true nor false")
     return StateModel(
         state_names=names,
         mode=mode,
-        order_free=clusters is None or clusters.description.order_free,
+        # Never more than what the rule looks at allows, whatever the file says.
+        order_free=order_free and (clusters is None or clusters.description.order_free),
         silhouette=tuple((int(k), float(value)) for k, value in given["silhouette"]),
         by_name={
             _string(name, "name"): _state(state, len(names))
@@ -77,19 +87,13 @@ def state_model_from_dict(given: Mapping[str, Any]) -> StateModel:
 
 def _rule_to_dict(rule: ClusterRule) -> dict[str, Any]:
     description = rule.description
-    embedder = description.embedder
-    if embedder is not None and not isinstance(embedder, NgramEmbedder):
-        raise ValueError(
-            f"these states rest on the encoder {embedder.name!r}, which a model file does not "
-            "hold; use step names, a table, or the built-in embedding"
-        )
     return {
         "fields": list(description.fields),
         "kept_names": list(description.kept_names),
         "repeats": description.repeats,
         "history": list(description.history),
         "edits": None if description.edits is None else list(description.edits),
-        "embedder": None if embedder is None else asdict(embedder),
+        "embedder": _embedder_to_dict(rule),
         "columns": list(rule.columns),
         "points": rule.points.tolist(),
         "label": rule.label.tolist(),
@@ -97,15 +101,43 @@ def _rule_to_dict(rule: ClusterRule) -> dict[str, Any]:
     }
 
 
+def _embedder_to_dict(rule: ClusterRule) -> dict[str, Any] | None:
+    embedder = rule.description.embedder
+    if embedder is None:
+        return None
+    if isinstance(embedder, NgramEmbedder):
+        return asdict(embedder)
+    if not rule.embedded:
+        raise ValueError(f"the encoder {embedder.name!r} has embedded nothing that could be kept")
+    return {
+        "name": embedder.name,
+        "texts": list(rule.embedded),
+        "vectors": [vector.tolist() for vector in rule.embedded.values()],
+    }
+
+
+def _embedder_from_dict(given: Mapping[str, Any] | None) -> Embedder | None:
+    if given is None:
+        return None
+    if "vectors" in given:
+        texts = _strings(given["texts"], "texts")
+        vectors = _matrix(given["vectors"], len(given["vectors"][0]), "vectors")
+        if len(set(texts)) != len(vectors) or len(texts) != len(vectors):
+            raise ValueError("texts and their vectors are not of one number")
+        rows = vectors.astype(np.float32)
+        return KnownVectors(
+            name=_string(given["name"], "name"), vectors=dict(zip(texts, rows, strict=True))
+        )
+    embedder = NgramEmbedder(**given)
+    if max(embedder.n_dims, embedder.n_projected or 0, embedder.longest) > 100_000:
+        raise ValueError("its embedding is larger than any text needs")
+    return embedder
+
+
 def _rule_from_dict(given: Mapping[str, Any], n_states: int) -> ClusterRule:
     fields, history = _strings(given["fields"], "fields"), _strings(given["history"], "history")
     if not set(fields) <= set(FEATURE_FIELDS) or not set(history) <= set(HISTORY_FEATURES):
         raise ValueError("features name what no step has")
-    embedder = given["embedder"]
-    if embedder is not None:
-        embedder = NgramEmbedder(**embedder)
-        if max(embedder.n_dims, embedder.n_projected or 0, embedder.longest) > 100_000:
-            raise ValueError("its embedding is larger than any text needs")
     if type(given["repeats"]) is not bool:
         raise ValueError("repeats is neither true nor false")
     columns = _strings(given["columns"], "columns")
@@ -122,7 +154,7 @@ def _rule_from_dict(given: Mapping[str, Any], n_states: int) -> ClusterRule:
             repeats=given["repeats"],
             history=history,
             edits=None if edits is None else _strings(edits, "edits"),
-            embedder=embedder,
+            embedder=_embedder_from_dict(given["embedder"]),
         ),
         columns=columns,
         points=points,

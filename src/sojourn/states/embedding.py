@@ -17,7 +17,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -31,7 +31,7 @@ import numpy.typing as npt
 from sojourn._files import replacing
 from sojourn._validation import check_positive_int
 
-__all__ = ["Embedder", "NgramEmbedder", "SentenceEncoder", "embed_texts"]
+__all__ = ["Embedder", "KnownVectors", "NgramEmbedder", "SentenceEncoder", "embed_texts"]
 
 Vectors = npt.NDArray[np.float32]
 _KEY_BYTES = 16
@@ -149,6 +149,32 @@ class NgramEmbedder:
         data = gram.encode("utf-8", "surrogatepass")
         code = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
         return (code >> 1) % self.n_dims, 1.0 if code & 1 else -1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownVectors:
+    """Vectors of texts that were embedded before, for use where their encoder is not at hand.
+
+    Attributes
+    ----------
+    name : str
+        The embedding that they are of.
+    vectors : mapping of str to ndarray of shape (n_dims,)
+        The vector of each text, one or more, all of the same length.
+    """
+
+    name: str
+    vectors: Mapping[str, Vectors]
+
+    def __post_init__(self) -> None:
+        shapes = {np.shape(vector) for vector in self.vectors.values()}
+        if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+            raise ValueError("vectors must be one or more, all of the same length")
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Give the vector of each text, zeros for one that was never embedded."""
+        none = np.zeros_like(next(iter(self.vectors.values())))
+        return np.array([self.vectors.get(text, none) for text in texts], dtype=np.float32)
 
 
 class SentenceEncoder:
