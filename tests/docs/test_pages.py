@@ -12,8 +12,9 @@ import pytest
 import typer
 
 import sojourn
-from doc_pages import PageRun, alike, blocks_of, commands_of, compare, run_command
+from doc_pages import Block, PageRun, alike, blocks_of, commands_of, compare, run_command
 from sojourn.cli.main import app
+from sojourn.data import example_path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -64,20 +65,25 @@ def test_a_question_is_answered_in_the_shell_and_in_python(page: Path) -> None:
 def test_commands_have_the_options_that_pages_give_them(page: Path) -> None:
     verbs = typer.main.get_command(app).commands
     for block in blocks_of(page.read_text(encoding="utf-8")):
-        if block.language != "sh":
-            continue
-        for line in commands_of(block.code):
+        for line in shell_lines(block):
             for words in split_at_joins(shlex.split(line, comments=True)):
-                if not words or words[0] != "sojourn":
+                if len(words) < 2 or words[0] != "sojourn" or words[1].startswith("-"):
                     continue
                 where = f"{named(page)}, line {block.line}: {line.strip()}"
-                if words[1].startswith("-"):
-                    continue
                 assert words[1] in verbs, where
                 parameters = verbs[words[1]].params
                 known = {name for p in parameters for name in (*p.opts, *p.secondary_opts)}
                 given = {word.partition("=")[0] for word in words[2:] if re.match("--?[a-z]", word)}
                 assert given <= known | {"--help", "-h"}, where
+
+
+def shell_lines(block: Block) -> list[str]:
+    """Return the commands of a shell block, or of the steps of a workflow."""
+    if block.language == "sh":
+        return list(commands_of(block.code))
+    if block.language == "yaml":
+        return re.findall(r"\bsojourn [^\n]*", re.sub(r"\n\s+--", " --", block.code))
+    return []
 
 
 def split_at_joins(words: list[str]) -> list[list[str]]:
@@ -130,6 +136,21 @@ def test_the_reader_of_the_page_is_found_by_its_entry_point(folder: Path) -> Non
     assert len(sojourn.read_traces("logs")) == 2
     assert "our-logs" in run_command("sojourn assess logs --dry-run")
     assert "a run without a goal" in run_command("sojourn validate logs")
+
+
+def test_the_written_example_is_the_one_that_ships(folder: Path) -> None:
+    run_command("sojourn demo -o airline.jsonl")
+    written, shipped = sojourn.read_traces("airline.jsonl"), sojourn.read_traces(example_path())
+    ours, theirs = (
+        [[(step.name, step.kind, step.ok) for step in corpus.trace(i).steps] for i in range(200)]
+        for corpus in (written, shipped)
+    )
+    assert ours == theirs
+    assert written.outcome.tolist() == shipped.outcome.tolist()
+    run_command("sojourn demo --sessions -o sessions.csv")
+    assert len(sojourn.read_sessions("sessions.csv")) == 2475
+    run_command("sojourn demo -o airline.csv   # exit 2")
+    run_command("sojourn demo -o nowhere/airline.jsonl   # exit 2")
 
 
 def test_every_page_is_in_the_navigation() -> None:
