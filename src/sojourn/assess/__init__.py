@@ -13,6 +13,7 @@ from sojourn.assess.session_comparison import SessionComparison, compare_session
 from sojourn.assess.session_results import GroupedSessionAssessment, SessionAssessment
 from sojourn.assess.sessions import assess_session_groups, assess_sessions
 from sojourn.assess.state_choice import StateChoice, StateSpec, choose_states, state_specs
+from sojourn.assess.state_making import StateSettings
 from sojourn.assess.traces import assess_groups, assess_traces
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "SessionAssessment",
     "SessionComparison",
     "StateChoice",
+    "StateSettings",
     "StateSpec",
     "TraceAssessment",
     "apply_rules",
