@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn.assess import assess_traces
+from sojourn.assess import assess_traces, state_making
 from sojourn.assess import certified as certified_module
 from sojourn.assess.chain import ChainSettings
 from sojourn.assess.cross_fit import CrossFit, cross_fit, held_to
@@ -128,6 +128,23 @@ def test_with_too_few_tasks_to_choose_on_it_is_said() -> None:
     assert made.model.mode == "names"
     assert made.note is not None
     assert made.note.startswith("states could not be chosen: 1 unit")
+
+
+def test_of_very_many_runs_some_tasks_choose_and_all_make_the_states(
+    corpus: TraceCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_making, "MAX_RUNS", 50)
+    wish = StateSettings(mode="best-for-curves", n_states=3)
+    made = wish.make(corpus, resolve(corpus), rng=1)
+    assert made.choice is not None
+    assert made.choice.n_tasks == 25
+    assert made.note is not None
+    assert made.note.endswith("; chosen on the 50 runs of 25 tasks or clusters drawn at random")
+    whole = made.choice.spec.fit(corpus, resolve(corpus))
+    np.testing.assert_array_equal(
+        made.model.transform(corpus).states, whole.transform(corpus).states
+    )
+    assert not made.model.order_free
 
 
 def test_p_values_on_other_tasks_are_those_of_each_half() -> None:

@@ -201,6 +201,9 @@ def test_a_run_is_forecast_from_all_its_steps_where_the_process_remembers(
             if t in (1, 2, 4):
                 assert values[run, (1, 2, 4).index(t)] == pytest.approx(seen, abs=1e-12)
         assert np.isnan(values[run, 2]) == (len(path) < 4)
+        over = monitor.finish("success" if run % 2 else "failure")
+        assert (over.success.value, over.steps_left.value) == (float(run % 2), 0.0)
+        assert over.success.reasons == ()
     assert differs
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn._validation import check_choice, check_positive_int
+from sojourn._validation import check_choice, check_positive_int, generator
+from sojourn.assess.certify import MAX_RUNS, only_runs
 from sojourn.assess.state_choice import StateChoice, StateSpec, choose_states, state_specs
 from sojourn.corpus import ResolvedRuns, TraceCorpus
 from sojourn.errors import NothingUsableError
@@ -114,12 +115,18 @@ class StateSettings:
         """
         if self.mode not in _CHOSEN_BY:
             return MadeStates(self._made(corpus, runs, self.mode))
+        for_part, for_folds = generator(rng).spawn(2)
+        part, told = _part_of(runs, for_part)
+        by = _CHOSEN_BY[self.mode]
         try:
-            choice = choose_states(corpus, runs, self.specs(), by=_CHOSEN_BY[self.mode], rng=rng)
+            choice = choose_states(corpus, part, self.specs(), by=by, rng=for_folds)
         except NothingUsableError as error:
             model = self._made(corpus, runs, "auto")
             return MadeStates(model, note=f"states could not be chosen: {error}")
-        return MadeStates(choice.model, choice, choice.note)
+        model = choice.model
+        if part is not runs:
+            model = replace(choice.spec.fit(corpus, runs), order_free=False)
+        return MadeStates(model, choice, choice.note + told)
 
     def _made(self, corpus: TraceCorpus, runs: ResolvedRuns, mode: str) -> StateModel:
         clusters = bool(self.features) or self.n_states is not None or self.embedder is not None
@@ -181,3 +188,18 @@ class StateSettings:
             "n_states": self.n_states,
             "embedder": None if self.embedder is None else self.embedder.name,
         }
+
+
+def _part_of(runs: ResolvedRuns, rng: np.random.Generator) -> tuple[ResolvedRuns, str]:
+    """Return the runs to choose on: all, or of very many those of random tasks, which is said."""
+    if runs.n_runs <= MAX_RUNS:
+        return runs, ""
+    units, place = np.unique(runs.unit, return_inverse=True)
+    order = rng.permutation(units.size)
+    rank = np.empty(units.size, dtype=np.int64)
+    rank[order] = np.arange(units.size)
+    sizes = np.bincount(rank[place])
+    n_units = max(2, int(np.count_nonzero(np.cumsum(sizes) <= MAX_RUNS)))
+    part = only_runs(runs, rank[place] < n_units)
+    told = f"; chosen on the {part.n_runs} runs of {n_units} tasks or clusters drawn at random"
+    return part, told
