@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,13 +52,19 @@ if TYPE_CHECKING:
     )
     from sojourn.assess.chain import ChainSettings
 
-__all__ = ["check_targets", "command", "emit", "grouping"]
+__all__ = ["check_targets", "command", "emit", "for_pipelines", "grouping"]
 
 Html = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write the page, one file.")
 ]
 Json = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the figures; - for stdout.")
+]
+Markdown = Annotated[
+    Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary in Markdown.")
+]
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML, a case a claim.")
 ]
 Limits = Annotated[
     str, typer.Option(help="Runs cut by a limit, in curves: censor or failure.", metavar="HOW")
@@ -103,6 +110,8 @@ def command(
     pool: Annotated[bool, typer.Option("--pool", help="Assess all runs as one group.")] = False,
     html: Html = None,
     json: Json = None,
+    markdown: Markdown = None,
+    junit: Junit = None,
     seed: Seed = 0,
     resamples: Resamples = 1999,
     ci: Annotated[float, typer.Option("--ci", help="Probability of intervals.")] = 0.95,
@@ -155,7 +164,7 @@ def command(
     chosen = policy(limits, faults)
     if not 0 < ci < 1:
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
-    check_targets(html, json)
+    check_targets(html, json, markdown=markdown, junit=junit)
     if dry_run:
         from sojourn.cli._dry_run import show
 
@@ -208,6 +217,7 @@ def command(
                 bootstrap=bootstrap,
                 published=published,
             )
+            for_pipelines(found, markdown=markdown, junit=junit, quiet=quiet)
             emit(found, html=html, json=json, quiet=quiet, anonymous=names is not None)
             return
         corpus = read_corpus(
@@ -235,6 +245,7 @@ def command(
             rng=seed,
             progress=lambda group: progress.say(f"assessing {group}"),
         )
+    for_pipelines(result, markdown=markdown, junit=junit, quiet=quiet)
     emit(result, html=html, json=json, quiet=quiet, anonymous=names is not None)
     if require_certificate:
         _require_certificate(result)
@@ -285,9 +296,20 @@ def grouping(by: list[str] | None, *, pool: bool) -> tuple[str, ...]:
     return fields
 
 
-def check_targets(html: Path | None, json: str | None) -> None:
+def check_targets(
+    html: Path | None,
+    json: str | None,
+    *,
+    markdown: Path | None = None,
+    junit: Path | None = None,
+) -> None:
     """Refuse, before any work is done, what could not be written after it."""
-    for name, target in (("--html", html), ("--json", json)):
+    for name, target in (
+        ("--html", html),
+        ("--json", json),
+        ("--markdown", markdown),
+        ("--junit", junit),
+    ):
         if target is None or str(target) == "-":
             continue
         folder = Path(target).parent
@@ -295,6 +317,30 @@ def check_targets(html: Path | None, json: str | None) -> None:
             raise typer.BadParameter(f"there is no folder {folder}", param_hint=name)
         if Path(target).is_dir():
             raise typer.BadParameter(f"{target} is a folder", param_hint=name)
+
+
+def for_pipelines(
+    result: GroupedAssessment | GroupedSessionAssessment,
+    *,
+    markdown: Path | None,
+    junit: Path | None,
+    quiet: bool,
+) -> None:
+    """Write the files that pipelines read, and add to the summary of a build where there is one."""
+    from sojourn._files import append_text, write_text
+    from sojourn.assess import assess_text
+
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if junit is not None:
+        write_text(junit, assess_text.junit(result))
+    if markdown is not None:
+        write_text(markdown, assess_text.markdown(result))
+    if summary:
+        append_text(summary, assess_text.markdown(result))
+    if not quiet:
+        for path in (markdown, junit):
+            if path is not None:
+                typer.echo(f"wrote {path}", err=True)
 
 
 def emit(
