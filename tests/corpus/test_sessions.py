@@ -65,6 +65,11 @@ class TestBuilder:
         )
         assert log.n_unsorted == late > 100
 
+    def test_a_task_that_stands_twice_is_not_counted_as_out_of_order(self) -> None:
+        log = build(*(task("s", p) for p in (0, 1, 2, 0)))
+        assert (log.n_unsorted, log.skipped[0].count) == (0, 1)
+        assert build(*(task("s", p) for p in (0, 1, 3, 0, 2))).n_unsorted == 1
+
     def test_sorted_tasks_are_not_counted_as_unsorted(self) -> None:
         log = build(*(task(s, p, domain=d) for p in range(3) for s in "ba" for d in "xy"))
         assert (log.n_unsorted, log.skipped) == (0, ())

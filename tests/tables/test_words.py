@@ -12,6 +12,7 @@ def test_nouns_follow_their_number() -> None:
         "2 runs",
         "1,234 runs",
     ]
+    assert [n_of(count, "success", "successes") for count in (1, 2)] == ["1 success", "2 successes"]
 
 
 def test_long_lines_go_on_under_their_text_and_short_ones_stay() -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sojourn._validation import check_choice
+from sojourn.tables import n_of
 
-__all__ = ["CAUTIONS", "Caution"]
+__all__ = ["CAUTIONS", "Caution", "skipped_words"]
 
 CAUTIONS: dict[str, str] = {
     "SJ101": "One attempt per task: pass^k and pass@k are bounded, not identified.",
     "SJ102": "Fewer than 20 tasks: intervals are wide and nothing can be certified.",
     "SJ103": "Tasks differ in their number of attempts.",
     "SJ104": "Attempts at one task are identical: cached repeats or a temperature of 0.",
-    "SJ105": "Something was skipped while reading.",
+    "SJ105": "Something was skipped, or kept otherwise than it stood, while reading.",
     "SJ106": "Runs are excluded by the policy for faults.",
     "SJ107": "Runs were cut by a limit before they succeeded.",
     "SJ108": "Runs of different step limits are assessed together.",
@@ -67,3 +68,17 @@ class Caution:
     def to_dict(self) -> dict[str, str]:
         """Return code and message."""
         return {"code": self.code, "message": self.message}
+
+
+def skipped_words(n_skipped: int, n_noted: int = 0) -> str:
+    """Say how much was skipped while reading, and how often what was kept is not as it stood."""
+    parts = []
+    if n_skipped:
+        were = "was" if n_skipped == 1 else "were"
+        parts.append(
+            f"{n_of(n_skipped, 'run, task, line or file', 'runs, tasks, lines or files')} "
+            f"{were} skipped while reading"
+        )
+    if n_noted:
+        parts.append(f"{n_of(n_noted, 'note')} on what was kept otherwise than it stood")
+    return "; ".join(parts)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sojourn.assess.cautions import Caution
 from sojourn.estimates import Claim, Verdict
-from sojourn.tables import clean, p_text
+from sojourn.tables import clean, n_of, p_text
 
 if TYPE_CHECKING:
     from sojourn.assess.session_results import DomainAssessment
@@ -162,7 +162,9 @@ def domain_claims(sequences: TaskSequences, gate: Dependence, doubt: Doubts) -> 
     yield Claim(
         claim="horizon",
         verdict=Verdict.INCONCLUSIVE,
-        reasons=(f"no session is longer than {longest} tasks: R(n) beyond is extrapolation",),
+        reasons=(
+            f"no session is longer than {n_of(longest, 'task')}: R(n) beyond is extrapolation",
+        ),
         next="run longer sessions to learn what longer ones would give",
     )
 
@@ -239,7 +241,7 @@ def _cautions(domain: DomainAssessment, sequences: TaskSequences) -> Iterator[tu
 
 
 def _outage_text(domain: DomainAssessment) -> str:
-    text = f"{domain.n_outages} of {domain.n_sessions} sessions failed throughout"
+    text = f"{domain.n_outages} of {n_of(domain.n_sessions, 'session')} failed throughout"
     if domain.rate_without_outages is None:
         return text
     rate = domain.n_success / domain.n_observed
@@ -250,9 +252,14 @@ def _gap_text(domain: DomainAssessment) -> str:
     gaps = domain.gaps
     parts = []
     if gaps.n_unseen:
-        parts.append(f"{gaps.n_unseen} unseen tasks in {gaps.n_gaps} gaps keep their places")
+        parts.append(
+            f"{n_of(gaps.n_unseen, 'unseen task')} in {n_of(gaps.n_gaps, 'gap')} "
+            f"{'keeps its place' if gaps.n_unseen == 1 else 'keep their places'}"
+        )
     if gaps.n_sessions_ordered:
-        parts.append(f"positions of {gaps.n_sessions_ordered} sessions only order their tasks")
+        parts.append(
+            f"positions of {n_of(gaps.n_sessions_ordered, 'session')} only order the tasks"
+        )
     if gaps.n_unplaced:
         parts.append(f"{gaps.n_unplaced} holes between tasks of two domains belong to neither")
     return "; ".join(parts)

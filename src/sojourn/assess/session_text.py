@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import sojourn
 from sojourn.assess.session_claims import chosen_words
-from sojourn.assess.text import estimate_text
+from sojourn.assess.text import estimate_text, skipped_lines
 from sojourn.estimates import Estimate, Status
-from sojourn.tables import clean, indent, n_of, p_text, text_table
+from sojourn.tables import clean, indent, n_of, p_text, text_table, wrapped
 
 if TYPE_CHECKING:
     from sojourn.assess.session_figures import EnvelopeRow, FunctionalRow
@@ -60,7 +60,8 @@ def _heading(result: SessionAssessment) -> list[str]:
     return [
         f"Sojourn {sojourn.__version__}: {clean(result.group)}",
         f"{n_of(corpus.n_tasks, 'task')} in {n_of(corpus.n_sessions, 'session')}, "
-        f"{corpus.n_observed:,} outcomes known, {corpus.n_success:,} successes",
+        f"{n_of(corpus.n_observed, 'outcome')} known, "
+        f"{n_of(corpus.n_success, 'success', 'successes')}",
         f"Policy: tasks without a verdict: {faults}",
         f"Intervals: {result.ci_prob:.0%}, posterior, seed {seed}; '?' marks an inconclusive "
         "figure",
@@ -121,8 +122,8 @@ def _dependence(domain: DomainAssessment) -> list[str]:
     lines.append(f"{null}; {gate.n_draws} draws")
     if domain.n_outages:
         lines.append(
-            f"{domain.n_outages} of {domain.n_sessions} sessions failed throughout: a session "
-            "effect, not memory"
+            f"{domain.n_outages} of {n_of(domain.n_sessions, 'session')} failed throughout: a "
+            "session effect, not memory"
         )
     return lines
 
@@ -409,16 +410,13 @@ def _corpus(result: SessionAssessment) -> list[str]:
     ]
     header = ("domain", "tasks", "known", "successes", "sessions", "longest")
     lines = text_table(header, rows)
-    if result.corpus.n_unsorted:
-        lines.append(f"{result.corpus.n_unsorted} tasks stood out of order and were sorted")
-    skipped = result.corpus.skipped
-    lines += [
-        f"skipped: {item.count} {item.what}, {clean(item.reason)} ({clean(item.source)})"
-        for item in skipped[:10]
-    ]
-    if len(skipped) > 10:
-        lines.append(f"skipped: {len(skipped) - 10} more reasons, all in the JSON")
-    return lines
+    n_unsorted = result.corpus.n_unsorted
+    if n_unsorted:
+        lines.append(
+            f"{n_of(n_unsorted, 'task')} stood out of order and "
+            f"{'was' if n_unsorted == 1 else 'were'} sorted"
+        )
+    return wrapped([*lines, *skipped_lines(result.corpus.skipped)])
 
 
 def reservations(domain: DomainAssessment) -> list[str]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int
-from sojourn.assess.cautions import Caution
+from sojourn.assess.cautions import Caution, skipped_words
 from sojourn.assess.session_claims import (
     can_vary,
     domain_cautions,
@@ -66,6 +66,7 @@ from sojourn.session import (
     sample,
     select_n_states,
 )
+from sojourn.tables import n_of
 from sojourn.task_sequences import TaskSequences
 
 __all__ = ["assess_session_groups", "assess_sessions"]
@@ -300,13 +301,15 @@ def _log_cautions(
     n_unknown = int((success < 0).sum())
     if n_unknown:
         yield Caution(
-            "SJ211", f"{n_unknown} of {len(log)} tasks; they keep their places as unknown outcomes"
+            "SJ211",
+            f"{n_unknown:,} of {n_of(len(log), 'task')}, kept in place with an unknown outcome",
         )
     if empty:
         yield Caution("SJ213", f"{len(empty)} of {len(log.domains)} domains")
     n_skipped = sum(s.count for s in log.skipped if s.what in ("run", "line", "file"))
-    if n_skipped:
-        yield Caution("SJ105", f"{n_skipped} tasks, lines or files were skipped while reading")
+    n_noted = sum(s.count for s in log.skipped if s.what == "key")
+    if n_skipped or n_noted:
+        yield Caution("SJ105", skipped_words(n_skipped, n_noted))
 
 
 def _assess_domain(

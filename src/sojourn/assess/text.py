@@ -14,11 +14,14 @@ from sojourn.tables import clean, indent, n_of, p_text, text_table, wrapped
 from sojourn.tables.steps import round_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sojourn.assess.results import GroupedAssessment, PassRow, TraceAssessment
     from sojourn.process._incidence_limits import LimitCheck
     from sojourn.process.incidence import Incidence
+    from sojourn.records import Skipped
 
-__all__ = ["describe", "describe_groups", "estimate_text", "limit_words"]
+__all__ = ["describe", "describe_groups", "estimate_text", "limit_words", "skipped_lines"]
 
 _N_CURVE_ROWS = 12
 _MAX_SKIPPED = 10
@@ -382,17 +385,28 @@ def _corpus(result: TraceAssessment) -> list[str]:
     ]
 
 
-_SKIPPED_WORDS = {"stranger": "file", "key": "field", "bytes": "place"}
+_SKIPPED_WORDS = {"stranger": "file", "bytes": "place"}
 
 
 def _skipped(result: TraceAssessment) -> list[str]:
     """Return what the readers left out, which is one story for all groups of an input."""
-    skipped = result.corpus.skipped
-    lines = [
-        f"skipped: {n_of(item.count, _SKIPPED_WORDS.get(item.what, item.what))}, "
-        f"{clean(item.reason, limit=240)} ({clean(item.source, limit=120)})"
-        for item in skipped[:_MAX_SKIPPED]
-    ]
+    return skipped_lines(result.corpus.skipped)
+
+
+def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
+    """Return what the readers left out and what they kept otherwise, a line a reason."""
+    lines = []
+    for item in skipped[:_MAX_SKIPPED]:
+        # A note is on something that was kept: nothing was skipped for it.
+        lead = "noted" if item.what == "key" else "skipped"
+        counted = (
+            n_of(item.count, "time")
+            if item.what == "key"
+            else n_of(item.count, _SKIPPED_WORDS.get(item.what, item.what))
+        )
+        reason = clean(item.reason, limit=240)
+        lines.append(f"{lead}: {counted}, {reason} ({clean(item.source, limit=120)})")
     if len(skipped) > _MAX_SKIPPED:
-        lines.append(f"skipped: {len(skipped) - _MAX_SKIPPED} more reasons, all in the JSON")
+        more = n_of(len(skipped) - _MAX_SKIPPED, "more reason")
+        lines.append(f"skipped or noted: {more}, all in the JSON")
     return lines

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sojourn.assess.cautions import Caution
+from sojourn.assess.cautions import Caution, skipped_words
 from sojourn.assess.certify import MIN_UNITS
 from sojourn.assess.chain import ChainFindings
 from sojourn.assess.results import PassRow
@@ -133,9 +133,7 @@ def trace_cautions(
             "byte; if they are cached, they are no attempts",
         )
     if summary.n_skipped:
-        yield Caution(
-            "SJ105", f"{summary.n_skipped} runs, lines or files were skipped while reading"
-        )
+        yield Caution("SJ105", skipped_words(summary.n_skipped))
     if resolved.n_excluded:
         reasons = ", ".join(f"{n} {reason}" for reason, n in resolved.excluded)
         yield Caution("SJ106", f"excluded: {reasons}")

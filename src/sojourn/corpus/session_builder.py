@@ -158,7 +158,7 @@ class SessionLogBuilder:
         self._flush()
         columns = self._whole()
         table = self._settle_sessions(columns)
-        n_unsorted = _count_unsorted(columns)
+        arrived = {name: columns[name] for name in ("session", "domain", "position")}
         arrival = np.arange(columns["session"].size)
         order = np.lexsort((arrival, columns["domain"], columns["position"], columns["session"]))
         columns = {name: column[order] for name, column in columns.items()}
@@ -169,6 +169,10 @@ class SessionLogBuilder:
         for item in note_altered(self._labels.values(), first):
             self.skip(item)
         kept = ~(repeated.is_equal | repeated.is_other)
+        # A row that is dropped was not put in its place.
+        stays = np.zeros(kept.size, bool)
+        stays[order[kept]] = True
+        n_unsorted = _count_unsorted({name: column[stays] for name, column in arrived.items()})
         kept_columns: dict[str, Any] = {name: columns[name][kept] for name in NUMBER_COLUMNS}
         for name in LABEL_COLUMNS:
             kept_columns[name] = self._column(name, columns[name][kept])

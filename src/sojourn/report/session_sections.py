@@ -92,8 +92,8 @@ def _dependence(domain: DomainAssessment, place: str, *, with_figures: bool) -> 
         )
     if domain.n_outages:
         notes.append(
-            f"{domain.n_outages} of {domain.n_sessions} sessions failed throughout: a session "
-            "effect, not memory of earlier tasks."
+            f"{domain.n_outages} of {n_of(domain.n_sessions, 'session')} failed throughout: a "
+            "session effect, not memory of earlier tasks."
         )
     figures = []
     if with_figures:

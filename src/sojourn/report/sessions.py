@@ -45,7 +45,8 @@ def lede(result: SessionAssessment) -> str:
     )
     return (
         f"{verdicts} {n_of(corpus.n_tasks, 'task')} in {n_of(corpus.n_sessions, 'session')}, "
-        f"{corpus.n_observed:,} outcomes known, {corpus.n_success:,} successes."
+        f"{n_of(corpus.n_observed, 'outcome')} known, "
+        f"{n_of(corpus.n_success, 'success', 'successes')}."
     )
 
 
@@ -69,7 +70,7 @@ def cards(result: SessionAssessment) -> list[Card]:
             found.append(_brief_card("Next task", row.estimate, "by the profile's mix of domains"))
         if row.n == last:
             note = f"{CONVENTION_WORDS[row.convention]}; {_claim_of_independence(row.independent)}"
-            found.append(_brief_card(f"Next {last} tasks", row.estimate, note))
+            found.append(_brief_card(f"Next {n_of(last, 'task')}", row.estimate, note))
     return found
 
 
@@ -84,7 +85,13 @@ def _domain_cards(domain: DomainAssessment) -> list[Card]:
     ]
     if row is not None:
         note = _claim_of_independence(row.independent)
-        found.append(_brief_card(f"Next {last} tasks all succeed", row.estimate, note))
+        found.append(
+            _brief_card(
+                "Next task succeeds" if last == 1 else f"Next {last} tasks all succeed",
+                row.estimate,
+                note,
+            )
+        )
     return found
 
 
@@ -239,7 +246,13 @@ def _corpus(result: SessionAssessment) -> Section:
         )
     notes = []
     if result.corpus.n_unsorted:
-        notes.append(f"{result.corpus.n_unsorted:,} tasks stood out of order and were sorted.")
+        were = "was" if result.corpus.n_unsorted == 1 else "were"
+        notes.append(
+            f"{n_of(result.corpus.n_unsorted, 'task')} stood out of order and {were} sorted."
+        )
     if len(skipped) > _MAX_SKIPPED_ROWS:
-        notes.append(f"{len(skipped) - _MAX_SKIPPED_ROWS} more reasons stand in the JSON.")
+        more = len(skipped) - _MAX_SKIPPED_ROWS
+        notes.append(
+            f"{n_of(more, 'more reason')} {'stands' if more == 1 else 'stand'} in the JSON."
+        )
     return Section(question="What was counted, what was not?", tables=tables, notes=notes)

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 __all__ = ["n_of", "wrapped"]
 
 
-def n_of(count: int, noun: str) -> str:
-    """Return a number with its noun: ``1 run``, ``2 runs``, ``1,000 tasks``."""
-    return f"{count:,} {noun if count == 1 else noun + 's'}"
+def n_of(count: int, noun: str, several: str | None = None) -> str:
+    """Return a number with its noun: ``1 run``, ``2 runs``, ``1,000 tasks``.
+
+    `several` is the plural where it is not the noun with an s.
+    """
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
 def wrapped(lines: Iterable[str], *, width: int = 98) -> list[str]:
