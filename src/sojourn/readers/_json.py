@@ -146,8 +146,9 @@ def decode(raw: Buffer, form: type[T]) -> T:
     BadRecordError
         If it is no JSON, nests deeper than `JSON_DEPTH`, or a field has an unexpected type.
     """
+    known: Any = form
     try:
-        found: T = _decoder(form).decode(raw)
+        found: T = _decoder(known).decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return _decode_patiently(bytes(raw), form)
     except RecursionError:
