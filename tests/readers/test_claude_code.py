@@ -6,14 +6,23 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from readers.conformance import DATA, ReaderConformance, read_all, traces_of
 from sojourn.readers import load_reader, read_traces
-from sojourn.records import End, Outcome, Skipped
+from sojourn.readers.base import find_sources
+from sojourn.records import End, LimitKind, Outcome, Skipped
 
 
 class TestConformance(ReaderConformance):
     format = "claude-code"
     sample = "claude-code/s-1.jsonl"
+    n_runs = 1
+
+
+class TestStreamConformance(ReaderConformance):
+    format = "claude-code"
+    sample = "claude-code-stream/s-2.jsonl"
     n_runs = 1
 
 
@@ -119,3 +128,64 @@ def test_the_file_of_a_subagent_is_no_run(tmp_path: Path) -> None:
     (refused,) = read(tmp_path, turn("a", None, "m1", call("Read", "c1"), isSidechain=True))
     assert isinstance(refused, Skipped)
     assert "only messages of a subagent" in refused.reason
+
+
+def heard(kind: str, *blocks: dict[str, Any], message: str = "m1", **more: Any) -> dict[str, Any]:
+    own = {"type": kind, "session_id": "s", "parent_tool_use_id": None}
+    spoken = {"id": message, "model": "m", "role": kind, "content": list(blocks)}
+    return {**own, "message": spoken, **more}
+
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "model-a", "tools": []}
+
+
+def test_a_stream_of_messages_is_read(tmp_path: Path) -> None:
+    bash = {**call("Bash", "c1"), "input": {"command": "cd /x && pytest"}}
+    records = read(
+        tmp_path,
+        INIT,
+        heard("assistant", {"type": "text", "text": "first"}),
+        heard("assistant", bash),
+        heard("user", result("c1", failed=True)),
+        heard("assistant", call("Read", "c2"), message="x", parent_tool_use_id="c1"),
+        heard("assistant", {"type": "text", "text": "so"}, message="m2"),
+        {"type": "result", "subtype": "success", "is_error": False, "session_id": "s"},
+        7,
+    )
+    skipped, trace, note = records
+    assert (skipped.what, note.count) == ("line", 1)
+    assert (trace.task_id, trace.model, trace.end) == ("s", "model-a", End.FINISHED)
+    assert [(s.name, s.ok) for s in trace.steps] == [("pytest", False), ("respond", None)]
+    (source,) = find_sources(tmp_path / "s.jsonl")
+    assert source.reader.name == "claude-code"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("result", "end", "limit_kind"),
+    [
+        ({"subtype": "success"}, End.FINISHED, None),
+        ({"subtype": "success", "is_error": True}, End.INFRA_ERROR, None),
+        ({"subtype": "error_max_turns", "is_error": True}, End.LIMIT, LimitKind.TURNS),
+        ({"subtype": "error_max_budget_usd"}, End.LIMIT, LimitKind.COST),
+        ({"subtype": "error_during_execution"}, End.INFRA_ERROR, None),
+        (None, End.UNKNOWN, None),
+    ],
+)
+def test_ends_of_a_stream(
+    tmp_path: Path, result: Any, end: End, limit_kind: LimitKind | None
+) -> None:
+    lines = [INIT, heard("assistant", {"type": "text", "text": "so"})]
+    if result is not None:
+        lines.append({"type": "result", "session_id": "s", **result})
+    (trace,) = read(tmp_path, *lines)
+    assert (trace.end, trace.limit_kind) == (end, limit_kind)
+
+
+def test_sessions_of_one_stream_are_runs(tmp_path: Path) -> None:
+    other = heard("assistant", call("Edit", "c9"), session_id="t")
+    lines = [INIT, heard("assistant", call("Read", "c1")), other, {**INIT, "session_id": "u"}]
+    first, second, note = read(tmp_path, *lines)
+    assert [(t.task_id, t.steps[0].name) for t in (first, second)] == [("s", "Read"), ("t", "Edit")]
+    assert note.count == 1
+    (refused,) = read(tmp_path, INIT)
+    assert refused.what == "file"

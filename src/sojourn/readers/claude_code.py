@@ -9,44 +9,30 @@ and messages off it are counted. Where a conversation was compacted the branch g
 branch, belong to it too. Lines of subagents (``isSidechain``) are left out, and so are messages
 that the program wrote in the model's place, such as an error of the interface; where one of these,
 or an interruption by the user, stands last, it says how the session ended.
+
+The stream of messages (``--output-format stream-json``, and what the Agent SDK yields) is read by
+`_claude_stream`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from sojourn.errors import EmptySourceError
-from sojourn.readers._json import BadRecordError, decode, json_lines, sniff
-from sojourn.readers._steps import respond, tool_step
+from sojourn.readers._claude_messages import Message, Spoken, steps_of
+from sojourn.readers._claude_stream import is_stream, stream_records
+from sojourn.readers._json import BadRecordError, decode, json_lines, read_head, sniff
 from sojourn.readers.base import ReadOptions, Record
-from sojourn.records import End, Outcome, Skipped, Step, Trace
+from sojourn.records import End, Outcome, Skipped, Trace
 
 __all__ = ["ClaudeCodeReader"]
 
 AGENT = "Claude Code"
 _TURN_KEYS = {"sessionId", "uuid", "parentUuid"}
-_OF_PROGRAM = "<synthetic>"
 _INTERRUPTED = "[Request interrupted by user"
-
-
-class _Block(msgspec.Struct):
-    type: str = ""
-    id: str | None = None
-    name: str | None = None
-    text: str | None = None
-    input: Any = None
-    tool_use_id: str | None = None
-    is_error: bool | None = None
-
-
-class _Message(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    content: str | list[_Block] | None = None
 
 
 class _Line(msgspec.Struct):
@@ -60,30 +46,22 @@ class _Line(msgspec.Struct):
     message: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Node(msgspec.Struct):
+class _Node(Spoken):
     line: _Line
-    message: _Message
-
-    def is_turn(self) -> bool:
-        """Return whether the model wrote it."""
-        return self.line.type == "assistant" and self.message.model != _OF_PROGRAM
-
-    def blocks(self) -> list[_Block]:
-        """Return the blocks of its content; plain text is one."""
-        content = self.message.content
-        return [_Block(type="text", text=content)] if isinstance(content, str) else content or []
 
 
 class ClaudeCodeReader:
     """Reads the sessions of Claude Code."""
 
     name = "claude-code"
-    description = "Claude Code sessions (JSON lines)"
+    description = "Claude Code sessions, or its stream of messages (JSON lines)"
     carries = "steps; outcome with --outcomes"
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first line, or a later one behind a summary, is of a session."""
         found = sniff(head)
+        if is_stream(head):
+            return True
         if found.kind not in ("object", "lines") or "type" not in found.keys:
             return False
         if found.keys >= _TURN_KEYS:
@@ -96,13 +74,16 @@ class ClaudeCodeReader:
         return ()
 
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
-        """Yield the run, then what of the file is no part of it.
+        """Yield the run, or each of a stream, then what of the file is no part of it.
 
         Raises
         ------
         EmptySourceError
             If no message of a model is in it.
         """
+        if is_stream(read_head(source)):
+            yield from stream_records(source, agent=AGENT, source_type=self.name)
+            return
         nodes: dict[str, _Node] = {}
         links: dict[str, str] = {}
         n_side = 0
@@ -118,19 +99,19 @@ class ClaudeCodeReader:
                 if found.isSidechain:
                     n_side += 1
                     continue
-                message = decode(found.message, _Message)
+                message = decode(found.message, Message)
             except BadRecordError as error:
                 place = f"{source}, line {line.number}"
                 yield Skipped(source=place, reason=str(error), what="line")
                 continue
             last = found.uuid or f"line {line.number}"
-            nodes.setdefault(last, _Node(found, message))
+            nodes.setdefault(last, _Node(found.type, message, found))
         branch = _with_side_calls(_branch(nodes, links, last), nodes)
         turns = [node for node in branch if node.is_turn()]
         if not turns:
             what = "only messages of a subagent" if n_side else "no message of a model"
             raise EmptySourceError(f"{source}: {what} in it")
-        steps = tuple(_steps(branch))
+        steps = tuple(steps_of(branch))
         yield Trace(
             task_id=turns[0].line.sessionId or source.stem,
             agent=AGENT,
@@ -142,7 +123,7 @@ class ClaudeCodeReader:
             source_type=self.name,
             source_uri=str(source),
         )
-        n_program = sum(node.line.type == "assistant" for node in branch) - len(turns)
+        n_program = sum(node.role == "assistant" for node in branch) - len(turns)
         for reason, count in (
             ("messages of the program in the model's place; they are no steps", n_program),
             ("messages on a branch that was left", len(nodes) - len(branch)),
@@ -192,39 +173,8 @@ def _with_side_calls(branch: list[_Node], nodes: dict[str, _Node]) -> list[_Node
 def _end(last: _Node) -> End:
     if last.line.isApiErrorMessage:
         return End.INFRA_ERROR
-    if last.line.type == "user" and any(
+    if last.role == "user" and any(
         (block.text or "").startswith(_INTERRUPTED) for block in last.blocks()
     ):
         return End.CANCELLED
     return End.UNKNOWN
-
-
-def _steps(branch: list[_Node]) -> Iterator[Step]:
-    failed: dict[str, bool] = {}
-    turns: dict[str, list[_Block]] = {}
-    for place, node in enumerate(branch):
-        blocks = node.blocks()
-        if node.is_turn():
-            turns.setdefault(node.message.id or f"turn {place}", []).extend(blocks)
-            continue
-        for block in blocks:
-            if block.type == "tool_result" and block.tool_use_id:
-                failed[block.tool_use_id] = bool(block.is_error)
-    for blocks in turns.values():
-        calls = [block for block in blocks if block.type == "tool_use"]
-        if not calls:
-            yield respond("".join(block.text or "" for block in blocks))
-            continue
-        known = [failed[call.id] for call in calls if call.id in failed]
-        first = calls[0]
-        command = first.input.get("command") if isinstance(first.input, dict) else None
-        named = [(_name(call.name), str(call.input)) for call in calls]
-        yield tool_step(
-            named,
-            ok=not any(known) if known else None,
-            command=command if isinstance(command, str) else None,
-        )
-
-
-def _name(name: str | None) -> str:
-    return "bash" if name == "Bash" else name or ""
