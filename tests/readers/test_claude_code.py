@@ -177,15 +177,16 @@ def test_ends_of_a_stream(
     lines = [INIT, heard("assistant", {"type": "text", "text": "so"})]
     if result is not None:
         lines.append({"type": "result", "session_id": "s", **result})
-    (trace,) = read(tmp_path, *lines)
+    trace, *notes = read(tmp_path, *lines)
     assert (trace.end, trace.limit_kind) == (end, limit_kind)
+    assert [note.reason[:25] for note in notes] == ["sessions without a result"] * (result is None)
 
 
 def test_sessions_of_one_stream_are_runs(tmp_path: Path) -> None:
     other = heard("assistant", call("Edit", "c9"), session_id="t")
     lines = [INIT, heard("assistant", call("Read", "c1")), other, {**INIT, "session_id": "u"}]
-    first, second, note = read(tmp_path, *lines)
+    first, second, silent, open_ = read(tmp_path, *lines)
     assert [(t.task_id, t.steps[0].name) for t in (first, second)] == [("s", "Read"), ("t", "Edit")]
-    assert note.count == 1
+    assert (silent.count, open_.count) == (1, 2)
     (refused,) = read(tmp_path, INIT)
     assert refused.what == "file"

@@ -43,7 +43,7 @@ class _Line(msgspec.Struct):
 class _Run:
     spoken: list[Spoken] = field(default_factory=list)
     model: str = ""
-    end: tuple[End, LimitKind | None] = (End.UNKNOWN, None)
+    end: tuple[End, LimitKind | None] | None = None
 
 
 def is_stream(head: bytes) -> bool:
@@ -74,14 +74,15 @@ def stream_records(source: Path, *, agent: str, source_type: str) -> Iterator[Re
         except BadRecordError as error:
             place = f"{source}, line {line.number}"
             yield Skipped(source=place, reason=str(error), what="line")
-    n_told = 0
+    n_told = n_open = 0
     for session, run in runs.items():
         if not any(one.is_turn() for one in run.spoken):
             continue
         n_told += 1
         steps = tuple(steps_of(run.spoken))
         models = (one.message.model for one in run.spoken if one.is_turn())
-        end, limit_kind = run.end
+        n_open += run.end is None
+        end, limit_kind = run.end or (End.UNKNOWN, None)
         yield Trace(
             task_id=session,
             agent=agent,
@@ -98,6 +99,7 @@ def stream_records(source: Path, *, agent: str, source_type: str) -> Iterator[Re
         raise EmptySourceError(f"{source}: no message of a model in it")
     for reason, count in (
         ("sessions without a message of the model", len(runs) - n_told),
+        ("sessions without a result: the stream broke off", n_open),
         ("messages of subagents; their steps are not the agent's", n_side),
     ):
         if count:
