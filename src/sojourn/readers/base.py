@@ -491,10 +491,7 @@ class _Files:
     def note(self, source: Source) -> None:
         """Remember a file or folder that gave runs."""
         self._places.add(source.path.resolve())
-        try:
-            size = self._size(source)
-        except OSError:
-            return  # it has gone since it was read, and no copy can be told by it
+        size = self._size(source)
         if size >= _MIN_LOG_BYTES:
             self._sizes.setdefault(size, []).append(source.path)
 
