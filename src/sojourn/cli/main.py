@@ -30,6 +30,7 @@ from sojourn.cli import (
     plan,
     simulate,
     validate,
+    watch,
     whatif,
 )
 
@@ -73,6 +74,7 @@ app.command("whatif")(whatif.command)
 app.command("export")(export.command)
 app.command("simulate")(simulate.command)
 app.command("validate")(validate.command)
+app.command("watch")(watch.command)
 
 
 def _show_version(wanted: bool) -> None:
