@@ -17,7 +17,7 @@ from readers.conformance import DATA, ReaderConformance, read_all, traces_of
 from readers.figures import traces
 from sojourn.readers import _span_log, load_reader, otel, read_traces
 from sojourn.readers._spans import Kind, Span, forest, nanoseconds, steps_of
-from sojourn.readers.base import ReadOptions
+from sojourn.readers.base import ReadOptions, find_sources
 from sojourn.readers.outcomes import join_outcomes, read_outcomes
 from sojourn.records import End, Outcome, Skipped, StepKind, Trace
 
@@ -200,6 +200,26 @@ def test_objects_of_the_console_exporter_are_read(tmp_path: Path) -> None:
         assert trace.steps[0].ok is (False if shown is spans else None)
         path.write_text(text[:-5])
         assert notes(read_all(load_reader("otel"), path))
+
+
+def test_spans_of_mlflow_are_told_by_their_type(tmp_path: Path) -> None:
+    kinds = [("AGENT", "robo"), ("CHAT_MODEL", "chat"), ("TOOL", "find"), ("CHAIN", "x")]
+    spans = [
+        {
+            "traceId": "t",
+            "spanId": str(n),
+            "parentSpanId": "1" if n > 1 else "",
+            "name": name,
+            "startTimeUnixNano": str(n),
+            "attributes": [{"key": "mlflow.spanType", "value": {"stringValue": f'"{kind}"'}}],
+        }
+        for n, (kind, name) in enumerate(kinds, start=1)
+    ]
+    export = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+    (trace,) = read(tmp_path, [export])
+    assert (trace.agent, [step.name for step in trace.steps]) == ("robo", ["find"])
+    (source,) = find_sources(tmp_path / "spans.jsonl")
+    assert source.reader.name == "otel"  # type: ignore[union-attr]
 
 
 def test_a_document_on_one_line_is_no_span(tmp_path: Path) -> None:

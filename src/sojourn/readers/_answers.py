@@ -36,7 +36,10 @@ def unquoted(raw: Buffer) -> Buffer:
 def asked_tool(raw: Buffer) -> str:
     """Return the first tool that a model's answer asks for, "" where it only spoke."""
     try:
-        answer: Any = decode(unquoted(raw), Any)
+        inner = unquoted(raw)
+        if bytes(memoryview(inner)[:64]).lstrip()[:1] not in (b"{", b"["):
+            return ""  # plain text, which most answers are
+        answer: Any = decode(inner, Any)
     except BadRecordError:
         return ""
     return next(filter(None, map(_asked, _messages(answer))), "")

@@ -29,11 +29,13 @@ _KIND_KEYS = (
     "openinference.span.kind",
     "traceloop.span.kind",
     "llm.request.type",
+    "mlflow.spanType",
 )
 _KINDS = {
     **dict.fromkeys(
         ("chat", "generate_content", "text_completion", "call_llm", "completion", "llm"), Kind.MODEL
     ),
+    "chat_model": Kind.MODEL,
     **dict.fromkeys(("execute_tool", "tool", "retrieval", "retriever"), Kind.TOOL),
     **dict.fromkeys(("invoke_agent", "agent"), Kind.AGENT),
 }
@@ -41,8 +43,11 @@ _TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
 _AGENT_NAMES = ("gen_ai.agent.name", "agent.name", "traceloop.entity.name")
 _MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
 _SESSIONS = ("gen_ai.conversation.id", "session.id")
-_ARGUMENTS = ("gen_ai.tool.call.arguments", "gen_ai.tool.args", "input.value")
-_ANSWERS = ("gen_ai.output.messages", "gen_ai.output", "output.value")
+_ARGUMENTS = (
+    *("gen_ai.tool.call.arguments", "gen_ai.tool.args", "input.value"),
+    "mlflow.spanInputs",
+)
+_ANSWERS = ("gen_ai.output.messages", "gen_ai.output", "output.value", "mlflow.spanOutputs")
 _EVALUATION = "gen_ai.evaluation."
 _EVALUATION_KEYS = tuple(_EVALUATION + key for key in ("name", "score.label", "score.value"))
 _WANTED = frozenset(
@@ -225,7 +230,8 @@ def _found(
 def _kind(attributes: Mapping[str, msgspec.Raw]) -> Kind:
     for key in _KIND_KEYS:
         if key in attributes:
-            return _KINDS.get(_plain(attributes[key]).lower(), Kind.OTHER)
+            word = _plain(attributes[key]).strip('"')  # MLflow writes JSON in a string
+            return _KINDS.get(word.lower(), Kind.OTHER)
     if "gen_ai.tool.name" in attributes or "tool.name" in attributes:
         return Kind.TOOL
     return Kind.MODEL if "llm.model_name" in attributes else Kind.OTHER
