@@ -212,9 +212,9 @@ class Comparison:
         return f"<Comparison of {self.name_b} with {self.name_a}: {self.answer}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from sojourn.assess.notebook import notebook_html
 
-        return f"<pre>{escape(str(self))}</pre>"
+        return notebook_html(ComparisonFamily(comparisons=(self,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +244,11 @@ class ComparisonFamily:
             "kind": "comparisons",
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
         }
+
+    def _repr_html_(self) -> str:
+        from sojourn.assess.notebook import notebook_html
+
+        return notebook_html(self)
 
     def __str__(self) -> str:
         from sojourn.assess.comparison_text import describe_family

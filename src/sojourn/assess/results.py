@@ -359,9 +359,9 @@ class TraceAssessment:
         return f"<TraceAssessment of {self.group}: {self.corpus.n_counted} runs>"
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from sojourn.assess.notebook import notebook_html
 
-        return f"<pre>{escape(str(self))}</pre>"
+        return notebook_html(self)
 
 
 def _pass_dict(
@@ -413,6 +413,11 @@ class GroupedAssessment:
             "groups": [group.to_dict() for group in self.groups],
             "unusable_groups": unusable,
         }
+
+    def _repr_html_(self) -> str:
+        from sojourn.assess.notebook import notebook_html
+
+        return notebook_html(self)
 
     def __str__(self) -> str:
         from sojourn.assess.text import describe_groups

@@ -126,6 +126,11 @@ class SessionComparison:
             "seed": self.seed,
         }
 
+    def _repr_html_(self) -> str:
+        from sojourn.assess.notebook import notebook_html
+
+        return notebook_html(self)
+
     def __str__(self) -> str:
         from sojourn.assess.comparison_text import signed
         from sojourn.tables import clean, text_table, wrapped

@@ -422,9 +422,9 @@ class SessionAssessment:
         return describe(self)
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from sojourn.assess.notebook import notebook_html
 
-        return f"<pre>{escape(str(self))}</pre>"
+        return notebook_html(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +454,11 @@ class GroupedSessionAssessment:
             "kind": "groups",
             "groups": [group.to_dict() for group in self.groups],
         }
+
+    def _repr_html_(self) -> str:
+        from sojourn.assess.notebook import notebook_html
+
+        return notebook_html(self)
 
     def __str__(self) -> str:
         return "\n\n".join(str(group) for group in self.groups)

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,10 @@ from sojourn.report.parts import Rows, Section
 from sojourn.report.sections import cards, claim_rows, clean_deep, overview_rows, sections
 from sojourn.tables import clean, n_of
 
-__all__ = ["html_text", "write_report"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["PageView", "Result", "environment_of", "html_text", "page_of", "write_report"]
 
 Result = (
     TraceAssessment
@@ -57,7 +60,9 @@ class _GroupView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PageView:
+class PageView:
+    """What a page holds; the templates only lay it out."""
+
     title: str
     groups: list[_GroupView]
     overview: Rows
@@ -92,8 +97,21 @@ def write_report(
 
 def html_text(result: Result, *, command: Sequence[str] = ()) -> str:
     """Return a result as the text of an HTML page; see `write_report`."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
+
+    page = page_of(result)
+    style = files("sojourn.report").joinpath("templates/page.css").read_text(encoding="utf-8")
+    page = replace(
+        page,
+        style=Markup(style),
+        command=shlex.join(clean(word, limit=500) for word in command) or "from Python",
+    )
+    return environment_of().get_template("page.html").render(page=page)
+
+
+def environment_of() -> Environment:
+    """Return what fills templates in: all is escaped, and a name that is missing is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("sojourn.report"),
@@ -103,44 +121,39 @@ def html_text(result: Result, *, command: Sequence[str] = ()) -> str:
         lstrip_blocks=True,
     )
     environment.globals["table"] = environment.get_template("table.html").module.table  # type: ignore[attr-defined]
-    page = _page(result)
-    style = files("sojourn.report").joinpath("templates/page.css").read_text(encoding="utf-8")
-    page = replace(
-        page,
-        style=Markup(style),
-        command=shlex.join(clean(word, limit=500) for word in command) or "from Python",
-    )
-    return environment.get_template("page.html").render(page=page)
+    return environment
 
 
-def _page(result: Result) -> _PageView:
+def page_of(result: Result, *, whole: bool = True) -> PageView:
+    """Return what stands on the page of a result; its sections only where it is wanted whole."""
     if isinstance(result, ComparisonFamily):
-        return _comparison_page(result)
+        return _comparison_page(result, whole=whole)
     if isinstance(result, SessionComparison):
-        return _session_comparison_page(result)
+        return _session_comparison_page(result, whole=whole)
     if isinstance(result, SessionAssessment | GroupedSessionAssessment):
-        return _session_page(result)
-    return _trace_page(result)
+        return _session_page(result, whole=whole)
+    return _trace_page(result, whole=whole)
 
 
-def _trace_page(result: TraceAssessment | GroupedAssessment) -> _PageView:
+def _trace_page(result: TraceAssessment | GroupedAssessment, *, whole: bool) -> PageView:
     groups = list(result) if isinstance(result, GroupedAssessment) else [result]
     with_figures = len(groups) <= _MAX_FIGURE_GROUPS
-    return _PageView(
+    return PageView(
         title=_title(groups),
         groups=[
-            _view(group, number, with_figures=with_figures) for number, group in enumerate(groups)
+            _view(group, number, with_figures=with_figures, whole=whole)
+            for number, group in enumerate(groups)
         ],
         overview=overview_rows(groups),
         versions=", ".join(_versions(groups[0])),
     )
 
 
-def _session_page(result: SessionAssessment | GroupedSessionAssessment) -> _PageView:
+def _session_page(result: SessionAssessment | GroupedSessionAssessment, *, whole: bool) -> PageView:
     groups = list(result) if isinstance(result, GroupedSessionAssessment) else [result]
     with_figures = sum(len(group.domains) for group in groups) <= _MAX_FIGURE_GROUPS
     one = clean(groups[0].group)
-    return _PageView(
+    return PageView(
         title=one if len(groups) == 1 else f"{len(groups)} groups of sessions",
         groups=[
             _GroupView(
@@ -151,7 +164,7 @@ def _session_page(result: SessionAssessment | GroupedSessionAssessment) -> _Page
                 cards=of_sessions.cards(group),
                 claims=of_sessions.claim_rows(group),
                 cautions=[clean_deep(caution.to_dict()) for caution in group.cautions],
-                sections=of_sessions.sections(group, with_figures=with_figures),
+                sections=of_sessions.sections(group, with_figures=with_figures) if whole else [],
             )
             for number, group in enumerate(groups)
         ],
@@ -162,8 +175,8 @@ def _session_page(result: SessionAssessment | GroupedSessionAssessment) -> _Page
     )
 
 
-def _comparison_page(result: ComparisonFamily) -> _PageView:
-    return _PageView(
+def _comparison_page(result: ComparisonFamily, *, whole: bool) -> PageView:
+    return PageView(
         title=of_comparison.title(result),
         groups=[
             _GroupView(
@@ -174,7 +187,7 @@ def _comparison_page(result: ComparisonFamily) -> _PageView:
                 cards=of_comparison.cards(comparison),
                 claims=of_comparison.answer_rows(comparison),
                 cautions=[],
-                sections=of_comparison.sections(comparison),
+                sections=of_comparison.sections(comparison) if whole else [],
             )
             for number, comparison in enumerate(result)
         ],
@@ -186,9 +199,9 @@ def _comparison_page(result: ComparisonFamily) -> _PageView:
     )
 
 
-def _session_comparison_page(result: SessionComparison) -> _PageView:
+def _session_comparison_page(result: SessionComparison, *, whole: bool) -> PageView:
     with_figures = len(result.answers) <= _MAX_FIGURE_GROUPS
-    return _PageView(
+    return PageView(
         title=of_two_logs.title(result),
         groups=[
             _GroupView(
@@ -199,7 +212,9 @@ def _session_comparison_page(result: SessionComparison) -> _PageView:
                 cards=of_two_logs.cards(result, domain),
                 claims=of_two_logs.answer_rows(result, domain),
                 cautions=[],
-                sections=of_two_logs.sections(result, domain, with_figures=with_figures),
+                sections=of_two_logs.sections(result, domain, with_figures=with_figures)
+                if whole
+                else [],
             )
             for number, domain in enumerate(result.answers)
         ],
@@ -215,7 +230,7 @@ def _title(groups: Sequence[TraceAssessment]) -> str:
     return clean(groups[0].group) if len(groups) == 1 else f"{len(groups)} groups of runs"
 
 
-def _view(result: TraceAssessment, number: int, *, with_figures: bool) -> _GroupView:
+def _view(result: TraceAssessment, number: int, *, with_figures: bool, whole: bool) -> _GroupView:
     corpus = result.corpus
     low, _, high = corpus.attempts
     attempts = n_of(low, "attempt") if low == high else f"{low} to {high} attempts"
@@ -229,7 +244,7 @@ def _view(result: TraceAssessment, number: int, *, with_figures: bool) -> _Group
         cards=cards(result),
         claims=claim_rows(result),
         cautions=[clean_deep(caution.to_dict()) for caution in result.cautions],
-        sections=sections(result, with_figures=with_figures),
+        sections=sections(result, with_figures=with_figures) if whole else [],
     )
 
 
