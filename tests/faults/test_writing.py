@@ -213,5 +213,5 @@ def test_cases_are_not_forgotten() -> None:
 
     commands = {command.name for command in app.registered_commands}
     writing = {str(arguments[0]) for arguments, _ in CASES.values()}
-    reading = {"demo", "export", "forecast", "formats", "validate", "whatif"}
+    reading = {"demo", "export", "forecast", "formats", "validate", "watch", "whatif"}
     assert commands <= writing | reading
