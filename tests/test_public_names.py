@@ -8,6 +8,7 @@ import sys
 import sojourn
 
 EXPECTED = {
+    "ChainSettings",
     "Claim",
     "Comparison",
     "ComparisonFamily",
@@ -30,6 +31,7 @@ EXPECTED = {
     "SessionAssessment",
     "SessionLog",
     "Skipped",
+    "StateSettings",
     "Step",
     "TaskResult",
     "Trace",

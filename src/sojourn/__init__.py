@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sojourn.assess import (
+        ChainSettings,
         Comparison,
         ComparisonFamily,
         FittedModel,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Plan,
         Rule,
         SessionAssessment,
+        StateSettings,
         TraceAssessment,
         apply_rules,
         assess_groups,
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ChainSettings": "assess",
     "Claim": "estimates",
     "Comparison": "assess",
     "ComparisonFamily": "assess",
@@ -104,6 +107,7 @@ _HOMES = {
     "SessionAssessment": "assess",
     "SessionLog": "corpus",
     "Skipped": "records",
+    "StateSettings": "assess",
     "Step": "records",
     "TaskResult": "records",
     "Trace": "records",
@@ -135,6 +139,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ChainSettings",
     "Claim",
     "Comparison",
     "ComparisonFamily",
@@ -157,6 +162,7 @@ __all__ = [
     "SessionAssessment",
     "SessionLog",
     "Skipped",
+    "StateSettings",
     "Step",
     "TaskResult",
     "Trace",

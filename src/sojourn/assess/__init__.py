@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sojourn.assess.certified import ChainSettings
 from sojourn.assess.comparison import compare_many, compare_traces
 from sojourn.assess.comparison_results import Answer, Comparison, ComparisonFamily
 from sojourn.assess.gate import Gate, GateAnswer, Rule, apply_rules, not_worse
@@ -19,6 +20,7 @@ from sojourn.assess.traces import assess_groups, assess_traces
 __all__ = [
     "Answer",
     "Assessment",
+    "ChainSettings",
     "Comparison",
     "ComparisonFamily",
     "FittedModel",
