@@ -22,6 +22,7 @@ from sojourn.process.exact import test_exact as exact_test
 from sojourn.process.simulate import preset, simulate_tasks
 from sojourn.readers import ReadOptions, read_traces
 from sojourn.records import Outcome, Step, Trace
+from sojourn.report.html import html_text
 from sojourn.states import HISTORY_FEATURES
 from sojourn.states.model import StateModel, fit_states
 
@@ -225,7 +226,7 @@ def test_an_assessment_with_states_of_the_run_so_far_is_approximate_and_checked(
     corpus: TraceCorpus,
 ) -> None:
     wish = StateSettings(features=("error_streak",), n_states=4)
-    settings = ChainSettings(states=wish, n_draws=99, process="homogeneous", n_forecast=19)
+    settings = ChainSettings(states=wish, n_draws=99, process="progress", n_forecast=19)
     result = assess_traces(corpus, chain=settings, n_resamples=99, rng=0)
     assert result.chain is not None
     assert result.chain.certificate.pooled is not None
@@ -233,6 +234,15 @@ def test_an_assessment_with_states_of_the_run_so_far_is_approximate_and_checked(
     assert result.chain.cross_fit is not None
     assert not result.chain.cross_fit.exact
     assert "approximate still" in result.chain.certificate.notes[-1]
+    page, text = html_text(result), str(result)
+    assert "order: approximate test, p" in text
+    assert "memory given state and step, within tasks, approximate p" in text
+    assert "pooled: approximate p = " in str(result.chain.richer.pooled)
+    assert "exact test" not in text
+    assert "Approximate conditional test" in page
+    assert "statistics of the approximate test" in page
+    assert "The p-values are approximate and rest on this:" in page
+    assert "approximate test of the first-order chain" in str(result.chain.certificate.pooled)
     document = json.loads(json.dumps(result.to_dict()))
     assert document["states"]["cross_fit"]["n_runs"] == 80
     assert document["states"]["choice"] is None
@@ -241,6 +251,10 @@ def test_an_assessment_with_states_of_the_run_so_far_is_approximate_and_checked(
     )
     assert named.chain is not None
     assert named.chain.cross_fit is None
+    page = html_text(named)
+    assert "order: exact test, p" in str(named)
+    assert "Exact conditional test" in page
+    assert "The p-values are exact if:" in page
 
 
 def test_forecasts_of_very_many_runs_rest_on_some_tasks_and_it_is_said(

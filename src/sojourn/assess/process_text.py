@@ -134,6 +134,7 @@ def candidate_cells(row: CandidateScore) -> tuple[str, ...]:
 def evidence_rows(found: ProcessFindings) -> list[tuple[str, str]]:
     """Return what was tested of the chosen process and what came out."""
     test, pooled, within = found.fit_test, found.pooled, found.within
+    p = "p" if pooled.exactness == "exact" else f"{pooled.exactness} p"
     rows = [(f"{name} curve is off by", bounds) for name, bounds in shown_bounds(found) if bounds]
     return [
         *rows,
@@ -141,11 +142,11 @@ def evidence_rows(found: ProcessFindings) -> list[tuple[str, str]]:
         ("fit of a second step of memory, p", p_text(test.p_order)),
         ("fit of all together, p", p_text(test.p_value)),
         (
-            "memory given state and step, pooled, p",
+            f"memory given state and step, pooled, {p}",
             f"{p_text(pooled.p_value)} ({pooled.movable_steps:.0%} of steps can move)",
         ),
         (
-            "memory given state and step, within tasks, p",
+            f"memory given state and step, within tasks, {p}",
             f"{p_text(within.p_value)} ({within.movable_steps:.0%} of steps can move)",
         ),
     ]

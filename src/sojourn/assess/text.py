@@ -323,7 +323,10 @@ def _chain(result: TraceAssessment) -> list[str]:
         pooled, within = certificate.pooled, certificate.within
         rows += [
             *(
-                (f"{name}: exact test, p", *(p_text(tested_p(t, name)) for t in (pooled, within)))
+                (
+                    f"{name}: {pooled.exactness} test, p",
+                    *(p_text(tested_p(t, name)) for t in (pooled, within)),
+                )
                 for name in ("order", "timing")
             ),
             (

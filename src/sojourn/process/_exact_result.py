@@ -93,7 +93,7 @@ class ExactTest:
     exactness : str
         ``exact`` or ``approximate``, as the caller knows how the states were made.
     conditions : tuple of str
-        Under which the p-values are exact.
+        Under which the p-values are as exact as `exactness` says.
     reasons : tuple of str
         Why a verdict is inconclusive, and what else a reader must know.
     """
@@ -125,7 +125,7 @@ class ExactTest:
     def __str__(self) -> str:
         where = "within tasks" if self.within_tasks else "pooled"
         lines = [
-            f"exact test of the first-order chain, {where}: {self.n_draws} draws, "
+            f"{self.exactness} test of the first-order chain, {where}: {self.n_draws} draws, "
             f"{self.movable_strata:.0%} of strata and {self.movable_steps:.0%} of steps can move"
         ]
         for family in ("order", "timing"):

@@ -437,7 +437,7 @@ def _conditions(within_tasks: bool, cap: int | None, approximate: bool) -> tuple
         "every run is complete: it ended by itself"
         if cap is None
         else f"every run ended by itself or was cut at its step cap ({cap})",
-        "states see neighbouring steps or were chosen by score: the p-values are approximate"
+        "the states, which see other steps too or were chosen by a score, are taken as given"
         if approximate
         else "the states were fixed without looking at the order of the steps",
     )

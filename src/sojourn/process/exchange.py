@@ -101,7 +101,7 @@ class ExchangeTest:
     exactness : str
         ``exact`` or ``approximate``, as the caller knows how the states were made.
     conditions : tuple of str
-        Under which the p-values are exact.
+        Under which the p-values are as exact as `exactness` says.
     reasons : tuple of str
         Why the verdict is inconclusive, and what else a reader must know.
     """
@@ -123,8 +123,9 @@ class ExchangeTest:
     def __str__(self) -> str:
         where = "within tasks" if self.within_tasks else "pooled"
         p = "-" if self.p_value is None else f"{self.p_value:.4g}"
+        kind = "" if self.exactness == "exact" else f"{self.exactness} "
         lines = [
-            f"memory given state and step, {where}: p = {p}, {self.verdict} "
+            f"memory given state and step, {where}: {kind}p = {p}, {self.verdict} "
             f"({self.n_draws} draws, {self.movable_steps:.0%} of steps can move)"
         ]
         lines += [f"  {s.name:14} {s.value:10.4g}  p = {s.p_value:.4g}" for s in self.statistics]
@@ -383,7 +384,7 @@ def _conditions(settings: _Settings) -> tuple[str, ...]:
     return (
         "runs are independent, and what follows a step depends on state and step number only"
         + (", in each task in its own way" if settings.within_tasks else ""),
-        "states see neighbouring steps or were chosen by score: the p-values are approximate"
+        "the states, which see other steps too or were chosen by a score, are taken as given"
         if settings.approximate
         else "the states were fixed without looking at the order of the steps",
     )

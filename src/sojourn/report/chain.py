@@ -121,8 +121,8 @@ def _test_table(tests: list[ExactTest]) -> Rows:
     rows.append(("steps that can move", *(_share(test.movable_steps) for test in tests)))
     header = tuple("within tasks" if test.within_tasks else "pooled" for test in tests)
     return Rows(
-        caption=f"Exact conditional test, p-values of {tests[0].n_draws} draws; - where nothing "
-        "can move, so that nothing was tested.",
+        caption=f"{tests[0].exactness.capitalize()} conditional test, p-values of "
+        f"{tests[0].n_draws} draws; - where nothing can move, so that nothing was tested.",
         header=("statistic", *header),
         rows=rows,
     )
@@ -144,7 +144,8 @@ def _conditions(certificate: Certificate) -> list[str]:
     test = certificate.pooled
     if test is None:
         return []
-    return [f"The p-values are {test.exactness} if: {'; '.join(test.conditions)}."]
+    rest = "if" if test.exactness == "exact" else "and rest on this"
+    return [f"The p-values are {test.exactness} {rest}: {'; '.join(test.conditions)}."]
 
 
 def _states_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section:

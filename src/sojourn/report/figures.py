@@ -30,7 +30,7 @@ _CAPTIONS = {
     "fit": "Observed curves (broad) and those of the {process} (dashed) with simultaneous bands; "
     "it is off by less than the stated bound with 95 % confidence. Timing is accepted if both "
     "bounds are under the margin.",
-    "test": "What the statistics of the exact test look like if runs are a first-order chain "
+    "test": "What the statistics of the {exactness} test look like if runs are a first-order chain "
     "(grey), and what was observed (line).",
     "chain": "The fitted chain: circles by expected visits, arrows by the flow along them (under "
     "2 % of the widest left out).",
@@ -45,7 +45,9 @@ def page_figures(result: TraceAssessment) -> dict[str, Figure]:
     drawn = {}
     test = shown_test(result)
     for name in available_figures(result):
-        caption = _CAPTIONS[name].format(process=_process_name(result))
+        caption = _CAPTIONS[name].format(
+            process=_process_name(result), exactness="exact" if test is None else test.exactness
+        )
         if name == "test":
             if test is None:
                 continue
