@@ -208,7 +208,7 @@ def fuzz(target: Target, seconds: int, corpus: Path, found: Path) -> None:
     from mutate import mutate, words_of
 
     words = words_of(target.modules, target.files)
-    bench = Bench(target, Path(tempfile.mkdtemp(dir=_memory())))
+    bench = Bench(target, Path(tempfile.mkdtemp()))
     findings = Findings(target.name, found)
     for place, original in enumerate(bench.originals):
         for how in (0, 3):
@@ -270,12 +270,14 @@ def drive(names: list[str], minutes: float, place: Path) -> int:
     for name in names:
         corpus = place / "corpus" / name
         corpus.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
-            [sys.executable, __file__, "--child", name, str(share), str(place)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-        )
+        with tempfile.TemporaryDirectory(dir=_memory()) as folder:  # the child ends without warning
+            done = subprocess.run(
+                [sys.executable, __file__, "--child", name, str(share), str(place)],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=os.environ | {"TMPDIR": folder},
+            )
         print("".join(re.findall(r"^FINDING .*\n(?:.*\n)*?(?=#|$)", done.stdout)), end="")
         counts = re.findall(r"#(\d+)\s.*?cov: (\d+).*?corp: (\d+)", done.stderr)
         tries, coverage, kept = counts[-1] if counts else ("0", "0", "0")
