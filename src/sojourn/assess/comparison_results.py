@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import sojourn
+from sojourn.assess.exported import Exported
 from sojourn.estimates import Estimate, number
 from sojourn.process.difference import CurveDifference, TransitionChange
 
@@ -82,7 +83,7 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Exported):
     """How B differs from A.
 
     Attributes
@@ -218,7 +219,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonFamily:
+class ComparisonFamily(Exported):
     """Several sets against one baseline, p-values adjusted by Holm.
 
     Attributes

@@ -20,6 +20,7 @@ from sojourn._threads import plain_blas
 from sojourn._validation import check_choice, check_fraction
 from sojourn.assess.certify import MIN_UNITS
 from sojourn.assess.comparison_results import Comparison
+from sojourn.assess.exported import Exported
 from sojourn.assess.session_results import DomainAssessment, SessionAssessment
 from sojourn.assess.traces import observed_curves, seeded
 from sojourn.attempts import TaskCounts, pass_at, pass_hat, success_rate
@@ -210,7 +211,7 @@ class RuleResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class Gate(Exported):
     """The answers to all rules.
 
     Attributes

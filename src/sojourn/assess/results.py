@@ -16,6 +16,7 @@ import numpy.typing as npt
 import sojourn
 from sojourn.assess.cautions import Caution
 from sojourn.assess.curves import curve_dicts
+from sojourn.assess.exported import Exported
 from sojourn.assess.summary import CorpusSummary
 from sojourn.attempts import MixingChoice
 from sojourn.corpus import Group, Policy
@@ -224,7 +225,7 @@ class Heterogeneity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class TraceAssessment:
+class TraceAssessment(Exported):
     """What the runs of one group say, and how far each figure may be believed.
 
     Attributes
@@ -382,7 +383,7 @@ def _pass_dict(
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedAssessment:
+class GroupedAssessment(Exported):
     """One assessment a group, in the order in which the groups were read.
 
     Attributes

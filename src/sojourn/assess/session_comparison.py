@@ -17,6 +17,7 @@ import sojourn
 from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction
 from sojourn.assess.comparison_results import SCHEMA_VERSION, Answer
+from sojourn.assess.exported import Exported
 from sojourn.assess.session_results import DomainAssessment
 from sojourn.assess.sessions import assess_sessions
 from sojourn.assess.traces import seeded
@@ -79,7 +80,7 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionComparison:
+class SessionComparison(Exported):
     """How the sessions of B differ from those of A.
 
     Attributes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sojourn._validation import check_choice
+from sojourn.assess.exported import frame
 from sojourn.estimates import Estimate
 from sojourn.plots import new_axes, plot_positions, plot_success_run, styled
 from sojourn.plots.sessions import plot_densities, plot_trace
@@ -19,33 +20,21 @@ if TYPE_CHECKING:
     from sojourn.assess.session_figures import Reliability
     from sojourn.assess.session_results import (
         DomainAssessment,
-        GroupedSessionAssessment,
         SessionAssessment,
     )
 
 __all__ = [
     "domain_inference_data",
-    "domain_table",
+    "domain_rows",
     "draw_domain",
     "draw_whole",
-    "grouped_table",
     "run_table",
-    "whole_table",
+    "whole_rows",
 ]
 
 TABLES = ("reliability", "functionals", "selection")
 KINDS = ("success_run", "densities", "trace", "positions")
 _N_DRAWS = 4000
-
-
-def _frame(rows: list[dict[str, Any]]) -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            "to_pandas() needs pandas, which is optional: pip install pandas"
-        ) from error
-    return pd.DataFrame(rows)
 
 
 def _cells(estimate: Estimate | None, prefix: str = "") -> dict[str, Any]:
@@ -119,15 +108,11 @@ def _selection_rows(domain: DomainAssessment) -> Iterator[dict[str, Any]]:
 
 def run_table(figures: Reliability) -> Any:
     """Return R(n) of one domain, one row a start and n."""
-    return _frame(list(_run_rows(figures)))
+    return frame(list(_run_rows(figures)), "pandas")
 
 
-def domain_table(domain: DomainAssessment, table: str) -> Any:
-    """Return one table of a domain; see `DomainAssessment.to_pandas`."""
-    return _frame(_rows(domain, table))
-
-
-def _rows(domain: DomainAssessment, table: str) -> list[dict[str, Any]]:
+def domain_rows(domain: DomainAssessment, table: str) -> list[dict[str, Any]]:
+    """Return one table of a domain: ``reliability``, ``functionals`` or ``selection``."""
     check_choice(table, TABLES, name="table")
     if table == "selection":
         return list(_selection_rows(domain))
@@ -135,25 +120,12 @@ def _rows(domain: DomainAssessment, table: str) -> list[dict[str, Any]]:
     return list(_run_rows(figures) if table == "reliability" else _functional_rows(figures))
 
 
-def whole_table(result: SessionAssessment, table: str) -> Any:
-    """Return one table of all domains; see `SessionAssessment.to_pandas`."""
-    return _frame(_whole_rows(result, table))
-
-
-def grouped_table(result: GroupedSessionAssessment, table: str) -> Any:
-    """Return one table of all groups; see `GroupedSessionAssessment.to_pandas`."""
-    return _frame(
-        [
-            {**group.group.to_dict(), **row}
-            for group in result.groups
-            for row in _whole_rows(group, table)
-        ]
-    )
-
-
-def _whole_rows(result: SessionAssessment, table: str) -> list[dict[str, Any]]:
+def whole_rows(result: SessionAssessment, table: str) -> list[dict[str, Any]]:
+    """Return one table of all domains, and of R(n) the rows of the whole mix too."""
     rows: list[dict[str, Any]] = [
-        {"domain": domain.name, **row} for domain in result.domains for row in _rows(domain, table)
+        {"domain": domain.name, **row}
+        for domain in result.domains
+        for row in domain_rows(domain, table)
     ]
     if table == "reliability" and len(result.domains) > 1:
         rows += [

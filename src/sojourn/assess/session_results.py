@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import sojourn
 from sojourn.assess.cautions import Caution
+from sojourn.assess.exported import Exported
 from sojourn.assess.results import SCHEMA_VERSION
 from sojourn.assess.session_figures import (
     Density,
@@ -75,7 +76,7 @@ class GainTest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DomainAssessment:
+class DomainAssessment(Exported):
     """What the sessions of one domain say.
 
     Attributes
@@ -172,19 +173,6 @@ class DomainAssessment:
             "ambiguous_states": None if self.states is None else self.states.ambiguous,
             "block_ordered": self.block_ordered,
         }
-
-    def to_pandas(self, table: str = "reliability") -> Any:
-        """Return one table of the domain; needs pandas.
-
-        Parameters
-        ----------
-        table : str
-            ``reliability``: R(n) by start. ``functionals``: the other figures. ``selection``: the
-            scores of all candidates and baselines.
-        """
-        from sojourn.assess.session_export import domain_table
-
-        return domain_table(self, table)
 
     def to_arviz(self) -> Any:
         """Return the posterior as ArviZ's InferenceData; see `HMMPosterior.to_arviz`.
@@ -321,7 +309,7 @@ class SessionSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SessionAssessment:
+class SessionAssessment(Exported):
     """What the sessions of one group say, and how far each figure may be believed.
 
     Attributes
@@ -398,18 +386,6 @@ class SessionAssessment:
             "profile": self.profile.to_dict(),
         }
 
-    def to_pandas(self, table: str = "reliability") -> Any:
-        """Return one table of all domains, and of R(n) the system's rows too; needs pandas.
-
-        Parameters
-        ----------
-        table : str
-            ``reliability``, ``functionals`` or ``selection``, as of `DomainAssessment.to_pandas`.
-        """
-        from sojourn.assess.session_export import whole_table
-
-        return whole_table(self, table)
-
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw R(n) of the one domain, or of every domain, and return the axes."""
         from sojourn.assess.session_export import draw_whole
@@ -428,7 +404,7 @@ class SessionAssessment:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedSessionAssessment:
+class GroupedSessionAssessment(Exported):
     """One assessment a group of sessions, in the order in which the groups were read.
 
     Attributes
@@ -462,15 +438,3 @@ class GroupedSessionAssessment:
 
     def __str__(self) -> str:
         return "\n\n".join(str(group) for group in self.groups)
-
-    def to_pandas(self, table: str = "reliability") -> Any:
-        """Return one table of all groups, their names in front; needs pandas.
-
-        Parameters
-        ----------
-        table : str
-            ``reliability``, ``functionals`` or ``selection``.
-        """
-        from sojourn.assess.session_export import grouped_table
-
-        return grouped_table(self, table)
