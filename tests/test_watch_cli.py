@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -233,6 +234,7 @@ def test_a_session_of_claude_code_is_followed_message_by_message(
     last = list(once.lines(read_traces(log, format="claude-code")))
     assert len(last) == 3
     assert found[-1] == last[-1]
+    assert not any(one == two for one, two in pairwise(found))
     assert not follower.is_over
 
 
@@ -248,8 +250,12 @@ def test_names_of_a_log_cannot_write_to_the_terminal(
 
 
 def test_what_cannot_be_followed_is_refused(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    grows: Callable[[Path, Iterable[bytes]], list[float]],
 ) -> None:
+    grows(tmp_path / "run.jsonl", [])
     spans = Path(__file__).parent / "data" / "otel" / "spans.jsonl"
     assert main(["watch", str(model), str(spans)]) == 2
     assert "'otel' are not followed" in capsys.readouterr().err.replace("\n", " ")
