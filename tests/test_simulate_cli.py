@@ -12,7 +12,7 @@ from sojourn.cli.main import main
 from sojourn.corpus import write_jsonl
 from sojourn.corpus.simulated import corpus_of_sequences
 from sojourn.process import preset, simulate_tasks
-from sojourn.process.simulate import mislabel
+from sojourn.process.simulate import mislabel, with_memory
 from sojourn.readers import read_sessions, read_traces
 
 
@@ -162,3 +162,28 @@ def test_options_of_the_other_kind_and_nonsense_are_refused(
     places = {"S": str(tmp_path / "s.csv"), "R": str(tmp_path / "r.jsonl")}
     assert main(["simulate", *(places.get(word, word) for word in arguments)]) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_truth_that_is_printed_is_of_what_was_simulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "runs.jsonl")
+    shown = {}
+    for name, options in {
+        "plain": [],
+        "memory": ["--memory", "0.4"],
+        "odds": ["--odds-sd", "1"],
+        "both": ["--odds-sd", "1", "--pace-sd", "0.5", "--memory", "0.4"],
+        "cut": ["--censored", "0.2"],
+    }.items():
+        assert main(["simulate", "react", "-o", out, *options]) == 0
+        shown[name] = capsys.readouterr().out.splitlines()[-1]
+    assert shown["plain"] == "true chain: P(success) 0.4332, mean steps 3.91"
+    truth = with_memory(preset("react"), 0.4)
+    assert shown["memory"] == (
+        f"true chain with memory: P(success) {truth.success_ever:.4f}, "
+        f"mean steps {truth.mean_steps:.2f}"
+    )
+    assert shown["odds"].endswith("3.91, of a task of average odds")
+    assert shown["both"].endswith(", of a task of average odds and full pace")
+    assert shown["cut"].endswith("3.91, were no run cut")

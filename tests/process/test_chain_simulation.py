@@ -17,6 +17,7 @@ from sojourn.process.simulate import (
     simulate_runs,
     simulate_tasks,
     with_exit_odds,
+    with_memory,
     with_pace,
 )
 from sojourn.sequences import CENSORED, FAILURE, SUCCESS
@@ -233,3 +234,44 @@ def test_bad_settings_are_refused() -> None:
         with pytest.raises(ValueError, match=r"must|needs"):
             ask()
     assert simulate_runs(chain, 0).n_runs == 0
+
+
+def by_paths_with_memory(chain: AbsorbingChain, memory: float, n_steps: int) -> float:
+    """P(success within n_steps) of a run that goes back with this probability, path by path."""
+    total = 0.0
+    open_paths = [((i,), float(p)) for i, p in enumerate(chain.initial) if p]
+    for _ in range(n_steps):
+        longer = []
+        for path, p in open_paths:
+            stay = 0.0 if len(path) == 1 else memory
+            total += p * (1.0 - stay) * float(chain.to_success[path[-1]])
+            for j, q in enumerate(chain.transient[path[-1]]):
+                back = stay if len(path) > 1 and path[-2] == j else 0.0
+                move = (1.0 - stay) * float(q) + back
+                if move:
+                    longer.append(((*path, j), p * move))
+        open_paths = longer
+    return total
+
+
+def test_a_chain_with_memory_is_a_chain_of_pairs() -> None:
+    chain = AbsorbingChain(**random_chain(np.random.default_rng(5), 3, atoms=False))
+    pairs = with_memory(chain, 0.4)
+    for n in (1, 2, 6):
+        assert pairs.success_within(n)[n] == pytest.approx(by_paths_with_memory(chain, 0.4, n))
+    plain = with_memory(chain, 0.0)
+    assert plain.success_ever == pytest.approx(chain.success_ever)
+    assert plain.mean_steps == pytest.approx(chain.mean_steps)
+    for wrong in (-0.1, 1.0):
+        with pytest.raises(ValueError, match="memory"):
+            with_memory(chain, wrong)
+
+
+def test_runs_with_memory_have_the_figures_of_the_chain_of_pairs() -> None:
+    chain, n = preset("react"), 40_000
+    runs = simulate_runs(chain, n, rng=2, memory=0.4)
+    truth = with_memory(chain, 0.4)
+    rate = float(np.mean(runs.event == SUCCESS))
+    assert abs(rate - truth.success_ever) < 4 * np.sqrt(rate * (1 - rate) / n)
+    assert abs(runs.lengths.mean() - truth.mean_steps) < 4 * runs.lengths.std() / np.sqrt(n)
+    assert abs(rate - chain.success_ever) > 0.05

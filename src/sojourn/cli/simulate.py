@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sojourn.cli._options import check_output, write_runs
+
+if TYPE_CHECKING:
+    from sojourn.process.absorbing import AbsorbingChain
 
 __all__ = ["command"]
 
@@ -130,6 +133,7 @@ def _write_runs(
     from sojourn.corpus.simulated import corpus_of_sequences
     from sojourn.process.simulate import PRESETS, censor_uniformly, mislabel, simulate_tasks
     from sojourn.process.simulate import preset as chain_of
+    from sojourn.sequences import CENSORED
 
     if preset == "list":
         typer.echo("\n".join((*PRESETS, "sessions")))
@@ -149,6 +153,24 @@ def _write_runs(
         raise typer.BadParameter(str(error)) from None
     runs = mislabel(censor_uniformly(runs, censored, rng=rng), noise, rng=rng)
     write_runs(corpus_of_sequences(runs, model=preset), output)
-    typer.echo(
-        f"true chain: P(success) {chain.success_ever:.4f}, mean steps {chain.mean_steps:.2f}"
+    typer.echo(_truth(chain, design, cut=bool(np.any(runs.event == CENSORED))))
+
+
+def _truth(chain: AbsorbingChain, design: dict[str, Any], *, cut: bool) -> str:
+    """Say what is true of the runs, and of which of them where they are not all alike."""
+    from sojourn.process.simulate import with_memory
+
+    name = "true chain"
+    if design["memory"]:
+        chain, name = with_memory(chain, design["memory"]), "true chain with memory"
+    average = [
+        word
+        for word, sd in (("average odds", design["odds_sd"]), ("full pace", design["pace_sd"]))
+        if sd
+    ]
+    of_tasks = f", of a task of {' and '.join(average)}" if average else ""
+    return (
+        f"{name}: P(success) {chain.success_ever:.4f}, mean steps {chain.mean_steps:.2f}"
+        + of_tasks
+        + (", were no run cut" if cut else "")
     )

@@ -27,6 +27,7 @@ __all__ = [
     "simulate_runs",
     "simulate_tasks",
     "with_exit_odds",
+    "with_memory",
     "with_pace",
 ]
 
@@ -312,6 +313,53 @@ def with_exit_odds(chain: AbsorbingChain, log_odds: float) -> AbsorbingChain:
         initial_success=chain.initial_success,
         initial_failure=chain.initial_failure,
         state_names=chain.state_names,
+    )
+
+
+def with_memory(chain: AbsorbingChain, memory: float) -> AbsorbingChain:
+    """Return the chain of pairs that runs with memory follow, as `simulate_runs` draws them.
+
+    After its second step a run goes back to the state it came from with probability `memory`, else
+    it follows the chain. That is a chain over (the state before, the present state), the first
+    step having none before it: P(success), steps and curves of such runs are exactly its own.
+
+    Parameters
+    ----------
+    chain : AbsorbingChain
+        The chain without memory, of m states.
+    memory : float
+        Probability of going back, in [0, 1).
+
+    Returns
+    -------
+    AbsorbingChain
+        Of m + m^2 states: ``j``, and ``j after i``.
+
+    Raises
+    ------
+    ValueError
+        If `memory` is out of range.
+    """
+    if not 0.0 <= memory < 1.0:
+        raise ValueError(f"memory must lie in [0, 1); got {memory!r}")
+    m = chain.n_states
+    here = np.concatenate((np.arange(m), np.tile(np.arange(m), m)))
+    before = np.repeat(np.arange(m), m)
+    follows = np.concatenate((np.ones(m), np.full(m * m, 1.0 - memory)))
+    transient = np.zeros((m + m * m, m + m * m))
+    for pair, i in enumerate(here):
+        transient[pair, m + m * i : m + m * i + m] = follows[pair] * chain.transient[i]
+    pairs = m + np.arange(m * m)
+    transient[pairs, m + m * here[m:] + before] += memory
+    names = chain.state_names
+    return AbsorbingChain(
+        transient=transient,
+        to_success=follows * chain.to_success[here],
+        to_failure=follows * chain.to_failure[here],
+        initial=np.concatenate((chain.initial, np.zeros(m * m))),
+        initial_success=chain.initial_success,
+        initial_failure=chain.initial_failure,
+        state_names=(*names, *(f"{j} after {i}" for i in names for j in names)),
     )
 
 
