@@ -21,7 +21,9 @@ from sojourn.report.html import html_text
 def test_clear_gains_losses_and_ties_are_told_apart() -> None:
     base = corpus_of(["sf", "ff", "fs"] * 20)
     better = corpus_of(["ss", "fs", "ss"] * 20)
-    assert compare_traces(base, better, rng=0).answer is Answer.BETTER
+    found = compare_traces(base, better, rng=0)
+    assert found.answer is Answer.BETTER
+    assert "no difference at any task: p < .001 (" in str(found)
     assert compare_traces(better, base, rng=0).answer is Answer.WORSE
     assert compare_traces(base, base, rng=0, margin=0.5).answer is Answer.EQUIVALENT
     same = compare_traces(base, base, rng=0, margin=0.001)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sojourn.tables import clean, indent, text_table
+from sojourn.tables import clean, indent, p_is, text_table
 
 
 def test_columns_are_aligned() -> None:
@@ -42,3 +42,12 @@ def test_clean_shortens() -> None:
 
 def test_indent_leaves_empty_lines_empty() -> None:
     assert indent(["a", ""]) == ["  a", ""]
+
+
+def test_a_small_p_is_below_and_not_equal_to_below() -> None:
+    assert [p_is(p) for p in (0.0004, 0.0125, 1.0, None)] == [
+        "p < .001",
+        "p = 0.013",
+        "p = 1.000",
+        "p -",
+    ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sojourn.assess.comparison_results import Answer
 from sojourn.estimates import Estimate
-from sojourn.tables import clean, indent, n_of, p_text, text_table, wrapped
+from sojourn.tables import clean, indent, n_of, p_is, p_text, text_table, wrapped
 
 if TYPE_CHECKING:
     from sojourn.assess.comparison_results import Comparison, ComparisonFamily
@@ -78,7 +78,7 @@ def _evidence(result: Comparison) -> list[str]:
     )
     lines = [
         f"success rate {signed(result.decided_by)}, {pairing}",
-        f"no difference at any task: p = {p_text(result.p_value)} ({result.test})"
+        f"no difference at any task: {p_is(result.p_value)} ({result.test})"
         + (
             f", {p_text(result.adjusted_p)} by Holm over the family"
             if result.adjusted_p != result.p_value

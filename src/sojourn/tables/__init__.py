@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.tables.escape import clean
 from sojourn.tables.steps import round_steps
-from sojourn.tables.text import indent, p_text, text_table
+from sojourn.tables.text import indent, p_is, p_text, text_table
 from sojourn.tables.words import n_of, wrapped
 
-__all__ = ["clean", "indent", "n_of", "p_text", "round_steps", "text_table", "wrapped"]
+__all__ = ["clean", "indent", "n_of", "p_is", "p_text", "round_steps", "text_table", "wrapped"]

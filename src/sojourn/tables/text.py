@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sojourn.tables.escape import clean
 
-__all__ = ["indent", "p_text", "text_table"]
+__all__ = ["indent", "p_is", "p_text", "text_table"]
 
 
 def p_text(p: float | None) -> str:
@@ -14,6 +14,12 @@ def p_text(p: float | None) -> str:
     if p is None:
         return "-"
     return "< .001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_is(p: float | None) -> str:
+    """Return a p-value with its letter: ``p = 0.012``, ``p < .001``, ``p -`` where none is."""
+    shown = p_text(p)
+    return f"p {shown}" if p is None or shown.startswith("<") else f"p = {shown}"
 
 
 def text_table(
