@@ -18,6 +18,7 @@ from sojourn.errors import NothingUsableError
 from sojourn.process import simulate
 from sojourn.process.draws import RefittedDraws
 from sojourn.process.homogeneous import HomogeneousFit
+from sojourn.records import Step
 from sojourn.sequences import StateSequences
 
 QUICK = ChainSettings(
@@ -163,3 +164,38 @@ def test_states_and_how_they_were_asked_for_are_kept(corpus: TraceCorpus) -> Non
     )
     assert model.states.n_states == 3
     assert model.trained_on["states"]["features"] == ["history"]
+
+
+def test_a_monitor_takes_a_step_or_the_name_of_a_state(corpus: TraceCorpus) -> None:
+    model = fit_model(corpus, process="progress", n_draws=9, certificate=False, rng=1)
+    by_step, by_name = monitor_of(model), monitor_of(model)
+    for name in ("plan", "tool"):
+        told = by_name.feed(name)
+        assert str(told) == str(by_step.feed(Step(name=name)))
+    with pytest.raises(ValueError, match=r"'serch' is no state.*answer.*Step\(name="):
+        by_name.feed("serch")
+    with pytest.raises(TypeError, match="a Step or the name of a state; got int"):
+        by_name.feed(3)
+    assert by_name.forecast.step == 2  # what was refused is no step
+
+
+def test_states_of_the_run_so_far_are_fed_by_steps_or_by_names_and_not_by_both(
+    corpus: TraceCorpus,
+) -> None:
+    model = fit_model(
+        corpus,
+        process="homogeneous",
+        states=StateSettings(features=("history",), n_states=3),
+        n_draws=9,
+        certificate=False,
+        rng=1,
+    )
+    state = model.states.state_names[1]
+    monitor = monitor_of(model)
+    assert monitor.feed(state).state == state
+    with pytest.raises(ValueError, match="not both"):
+        monitor.feed(Step(name="plan"))
+    monitor = monitor_of(model)
+    monitor.feed(Step(name="plan"))
+    with pytest.raises(ValueError, match="not both"):
+        monitor.feed(state)

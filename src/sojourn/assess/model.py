@@ -33,10 +33,12 @@ from sojourn.records import Step
 from sojourn.sequences import StateSequences
 from sojourn.states.model import StateModel
 from sojourn.states.rule import ClusterRule
+from sojourn.tables import clean
 
 __all__ = ["StepReader", "fit_model", "model_tables", "monitor_of"]
 
 Rng = np.random.Generator | np.random.SeedSequence | int | None
+_MIXED = "states look at the steps before: feed a run's steps or its states' names, not both"
 
 
 @plain_blas()
@@ -205,7 +207,7 @@ def model_tables(model: FittedModel) -> ForecastTables:
 def monitor_of(
     model: FittedModel, *, tables: ForecastTables | None = None, ci_prob: float = 0.95
 ) -> Monitor:
-    """Return a monitor that is fed the steps of a run.
+    """Return a monitor that is fed the steps of a run: `Step` objects, or the names of states.
 
     Parameters
     ----------
@@ -240,12 +242,33 @@ class StepReader:
         self._states = states
         self._names = step_names
         self._steps: list[Step] = []
+        self._n_named = 0
 
-    def __call__(self, step: Step) -> tuple[int | None, bool]:
-        """Return the state of the run's next step, None for none, and whether it was known."""
+    def __call__(self, step: Step | str) -> tuple[int | None, bool]:
+        """Return the state of the run's next step, None for none, and whether it was known.
+
+        Parameters
+        ----------
+        step : Step or str
+            A step, or the name of the state that it is in.
+
+        Raises
+        ------
+        TypeError
+            If it is neither.
+        ValueError
+            If no state has that name, or steps and names are mixed where a state looks at the
+            steps before it.
+        """
+        if isinstance(step, str):
+            return self._named(step), True
+        if not isinstance(step, Step):
+            raise TypeError(f"feed a Step or the name of a state; got {type(step).__name__}")
+        rule = self._states.clusters
+        if rule is not None and not rule.description.order_free and self._n_named:
+            raise ValueError(_MIXED)
         self._steps.append(step)
         known = not self._names or step.name in self._names
-        rule = self._states.clusters
         if rule is None or rule.description.order_free:
             types = StepTypes.from_keys([step_key(step)])
             try:
@@ -253,6 +276,19 @@ class StepReader:
             except StateTableError:
                 return None, False
         return _last_state(rule, self._steps), known
+
+    def _named(self, name: str) -> int:
+        names = tuple(self._states.state_names)
+        if name not in names:
+            raise ValueError(
+                f"{clean(name)!r} is no state of the model ({clean(', '.join(names), limit=200)}); "
+                "a step that is none of them is fed as Step(name=...)"
+            )
+        rule = self._states.clusters
+        if rule is not None and not rule.description.order_free and self._steps:
+            raise ValueError(_MIXED)
+        self._n_named += 1
+        return names.index(name)
 
 
 def _last_state(rule: ClusterRule, steps: Sequence[Step]) -> int:
