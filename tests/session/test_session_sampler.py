@@ -87,6 +87,18 @@ def test_rounds_go_on_until_settled_and_the_ceiling_is_confessed():
     assert cut.success_run(5).n_supported == 0
 
 
+def test_what_has_not_settled_is_named_as_the_log_names_it():
+    names = ["travel \x1b[31m", "mail", "mail"]
+    log = TaskSequences.from_sessions([([0, 1, 2, 0, 1], [1, 0, 1, 1, 1])], names)
+    short = SamplerSettings(draws=20, max_draws=20)
+    found = sample(log, HMMSpec(n_states=2), settings=short, rng=0).diagnostics
+    assert {key for key in found if "subdomain" in key} == {
+        "R(1), subdomain travel ?[31m",
+        "R(1), subdomain mail",
+        "R(1), subdomain mail (number 2)",
+    }
+
+
 def test_published_preset_keeps_five_thousand_draws_of_one_chain():
     got = sample(SMALL, HMMSpec(n_states=2), settings=PUBLISHED, rng=0)
     assert got.log_likelihood.shape == (1, 5000)

@@ -12,7 +12,7 @@ monitored: state 1 of one draw need not be state 1 of the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from sojourn.session import reliability
 from sojourn.session.base import STARTS, DrawSummary, curve_from_draws, summarise
 from sojourn.session.hmm import HMMSpec, check_weights, encode, prior_draws, sequences_shares
 from sojourn.stats.diagnostics import DrawDiagnostics, diagnose
+from sojourn.tables import clean
 from sojourn.task_sequences import TaskSequences
 
 __all__ = ["PUBLISHED", "HMMPosterior", "SamplerSettings", "StateSummary", "sample"]
@@ -422,7 +423,7 @@ def _join(parts: list[_Draws]) -> _Draws:
 
 
 def monitored_figures(
-    draws: _Draws, weights: FloatArray, n_subdomains: int
+    draws: _Draws, weights: FloatArray, subdomain_names: Sequence[str]
 ) -> dict[str, FloatArray]:
     """Return the label-invariant figures whose convergence is required, each (chain, draw)."""
     figures = {"log_likelihood": draws.log_likelihood}
@@ -435,10 +436,14 @@ def monitored_figures(
         run = reliability.success_run(draws.A, draws.theta, law, weights, 20)
         for n in (1, 5, 20):
             figures[f"R({n}), {name}"] = run[..., n - 1]
-    if n_subdomains > 1:
+    if len(subdomain_names) > 1:
         by_subdomain = np.einsum("cdjk,cdk->cdj", draws.theta, draws.rho)
-        for j in range(n_subdomains):
-            figures[f"R(1), subdomain {j}"] = by_subdomain[..., j]
+        for j, label in enumerate(subdomain_names):
+            # Names are a log's: they may be any text, and be alike once they are short.
+            name = f"R(1), subdomain {clean(label, limit=40)}"
+            while name in figures:
+                name += f" (number {j})"
+            figures[name] = by_subdomain[..., j]
     return figures
 
 
@@ -513,6 +518,7 @@ def sample(
         if weights is None
         else check_weights(weights, sequences.n_subdomains, name="weights")
     )
+    names = sequences.subdomain_names
     symbols = encode(sequences)
     problem = _Problem(
         symbols.code, sequences.offsets, symbols.label, symbols.outcome, shares,
@@ -523,10 +529,10 @@ def sample(
         for child in generator(rng).spawn(chosen.n_chains)
     ]
     if executor is not None:
-        draws, diagnostics = _run_rounds(problem, chains, chosen, omega, executor)
+        draws, diagnostics = _run_rounds(problem, chains, chosen, omega, names, executor)
     else:
         with ThreadPoolExecutor(check_positive_int(n_threads, name="n_threads")) as pool:
-            draws, diagnostics = _run_rounds(problem, chains, chosen, omega, pool)
+            draws, diagnostics = _run_rounds(problem, chains, chosen, omega, names, pool)
     reasons = _shortfalls(diagnostics, chosen)
     return HMMPosterior(
         spec=spec,
@@ -535,7 +541,7 @@ def sample(
         diagnostics=diagnostics,
         n_chains=chosen.n_chains,
         n_draws=draws.log_likelihood.shape[1],
-        subdomain_names=sequences.subdomain_names,
+        subdomain_names=names,
         weights=omega,
         n_sessions=sequences.n_sessions,
         n_tasks=sequences.n_tasks,
@@ -556,6 +562,7 @@ def _run_rounds(
     chains: list[_Chain],
     settings: SamplerSettings,
     weights: FloatArray,
+    subdomain_names: Sequence[str],
     executor: Executor,
 ) -> tuple[_Draws, dict[str, DrawDiagnostics]]:
     """Warm up, then double the draws until the targets or the ceiling are reached."""
@@ -568,7 +575,7 @@ def _run_rounds(
         chains, new = _round(problem, chains, todo, settings.thin, executor, keep=True)
         kept = new if kept is None else [_join(list(pair)) for pair in zip(kept, new, strict=True)]
         stacked = _Draws(*(np.stack(arrays) for arrays in zip(*kept, strict=True)))
-        figures = monitored_figures(stacked, weights, stacked.theta.shape[2])
+        figures = monitored_figures(stacked, weights, subdomain_names)
         n = stacked.log_likelihood.shape[1]
         # One figure that fails is reason enough to go on; the worst so far is asked first.
         names = sorted(figures, key=lambda name: name != worst)
