@@ -111,6 +111,8 @@ def test_fewer_than_twenty_tasks_climb_nowhere() -> None:
 
 def test_a_named_process_is_certified_without_a_choice() -> None:
     looked = look(delayed(25), name="semi-markov")
+    assert looked.found is not None
+    assert not any("held as it was chosen" in r for r in looked.found.fit_test.reasons)
     assert looked.choice is None
     assert looked.found is not None
     assert looked.found.name == "semi-markov"

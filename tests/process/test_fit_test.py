@@ -175,7 +175,9 @@ def test_the_result_says_whether_the_choice_was_repeated() -> None:
     full = fit_test.test_fit(
         fit_homogeneous(runs), runs, n_draws=3, full=True, candidates=("homogeneous",), rng=0
     )
+    named = fit_test.test_fit(fit_homogeneous(runs), runs, n_draws=5, chosen=False, rng=0)
     assert "held" in held.reasons[0]
+    assert named.reasons == held.reasons[1:]
     assert "repeated" in full.reasons[0]
     assert full.full
     assert full.to_dict()["full"] is True

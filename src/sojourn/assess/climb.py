@@ -236,6 +236,7 @@ def climb(
             icc=icc,
             approximate=approximate,
             candidates=candidates if full and choice is not None else None,
+            chosen=choice is not None,
             threads=threads,
             rng=for_rest,
         )
@@ -297,6 +298,7 @@ def _certify(
     icc: float | None,
     approximate: bool,
     candidates: tuple[str, ...] | None,
+    chosen: bool,
     threads: Executor,
     rng: np.random.Generator,
 ) -> _Tested:
@@ -323,6 +325,7 @@ def _certify(
             alpha=alpha,
             full=candidates is not None,
             candidates=candidates,
+            chosen=chosen,
             executor=threads,
             rng=for_fit,
         )

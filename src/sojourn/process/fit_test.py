@@ -174,6 +174,7 @@ def test_fit(
     alpha: float = 0.05,
     full: bool = False,
     candidates: Sequence[str] | None = None,
+    chosen: bool = True,
     executor: Executor | None = None,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> FitTest:
@@ -197,6 +198,9 @@ def test_fit(
         choices.
     candidates : sequence of str, optional
         With `full`, the candidates of the choice; all by default.
+    chosen : bool
+        Whether the kind of process was chosen by these runs. False where it was named beforehand:
+        then p needs no allowance for a choice.
     executor : concurrent.futures.Executor, optional
         Where to simulate and refit; the answer does not depend on it.
     rng : Generator, SeedSequence, int or None
@@ -243,7 +247,7 @@ def test_fit(
     parts = map(rows_of, chunks) if executor is None else executor.map(rows_of, chunks)
     own = _curves_of(process, design.horizon)
     rows = np.vstack([_statistics(own, sequences, design), *parts])
-    return _result(process, sequences, design, effect, rows, alpha, full)
+    return _result(process, sequences, design, effect, rows, alpha, full, chosen)
 
 
 def _settled(rows: Floats) -> tuple[Floats, tuple[str, ...]]:
@@ -395,6 +399,7 @@ def _result(
     rows: Floats,
     alpha: float,
     full: bool,
+    chosen: bool,
 ) -> FitTest:
     rows, lost = _settled(rows)
     rows = np.round(rows, 9)  # equal corpora must tie whatever the order of additions
@@ -426,16 +431,16 @@ def _result(
         n_runs=sequences.n_runs,
         n_tasks=int(design.task.max()) + 1,
         n_draws=rows.shape[0] - 1,
-        reasons=(*lost, *_reasons(design, effect, full)),
+        reasons=(*lost, *_reasons(design, effect, full, chosen)),
     )
 
 
-def _reasons(design: _Design, effect: TaskEffect, full: bool) -> tuple[str, ...]:
-    held = (
-        "the choice of the process is repeated in every simulated corpus"
-        if full
-        else "the kind of process is held as it was chosen: p does not allow for the choice"
-    )
+def _reasons(design: _Design, effect: TaskEffect, full: bool, chosen: bool) -> tuple[str, ...]:
+    held: tuple[str, ...] = ()
+    if full:
+        held = ("the choice of the process is repeated in every simulated corpus",)
+    elif chosen:
+        held = ("the kind of process is held as it was chosen: p does not allow for the choice",)
     words = (
         f"simulated tasks differ in the odds of success (sd {effect.sd:.2f} on the log odds)"
         if effect.sd > 0.0
@@ -447,7 +452,7 @@ def _reasons(design: _Design, effect: TaskEffect, full: bool) -> tuple[str, ...]
             f"{effect.reached:.2f}, not {effect.icc:.2f}), so p may be too small"
         )
     cut = () if design.caps is None else ("simulated runs are cut as the observed ones may be",)
-    return (held, words, *cut)
+    return (*held, words, *cut)
 
 
 def _untested(
