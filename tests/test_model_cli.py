@@ -129,6 +129,9 @@ def test_forecast_prints_a_line_a_run(
     out = capsys.readouterr().out
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ")}
     assert "at a cost of 0.05" in out
+    assert (
+        "P(success) counts that the last step may be the end; stop takes it that it was not" in out
+    )
     assert "rest on the claim forecast, which is not decided" in out
     assert "over: success" in lines["done"]
     assert "observe" in lines["going"]

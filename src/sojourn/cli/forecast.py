@@ -167,7 +167,12 @@ def _lines(
                     _remark(forecast),
                 )
             )
-    return lines + indent(text_table(header, rows))
+    lines += indent(text_table(header, rows))
+    if rule is not None:
+        lines.append(
+            "P(success) counts that the last step may be the end; stop takes it that it was not"
+        )
+    return lines
 
 
 def _blind(tables: ForecastTables, step: int) -> str:
