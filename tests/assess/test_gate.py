@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -22,9 +23,9 @@ from sojourn.estimates import Estimate, Interval, Status
     ("text", "figure", "sign", "bound"),
     [
         ("pass^4 >= 0.5", "pass^4", ">=", 0.5),
-        ("pass@2>.55", "pass@2", ">=", 0.55),
+        ("pass@2>.55", "pass@2", ">", 0.55),
         (" success_within(20) >= 70% ", "success_within(20)", ">=", 0.7),
-        ("failure_within(3) < 5%", "failure_within(3)", "<=", 0.05),
+        ("failure_within(3) < 5%", "failure_within(3)", "<", 0.05),
         ("mean_steps <= 12.5", "mean_steps", "<=", 12.5),
         ("success_run(20) >= 0", "success_run(20)", ">=", 0.0),
     ],
@@ -81,6 +82,26 @@ def test_the_bound_answers(sign: str, low: float, high: float, answer: GateAnswe
     assert rule.answer(doubtful) is GateAnswer.INCONCLUSIVE
 
 
+def test_a_strict_sign_wants_more_than_the_threshold_itself() -> None:
+    never = apply_rules(
+        corpus_of(["ff"] * 30),
+        [Rule.parse(text) for text in ("success_rate > 0", "success_rate >= 0", "pass@2 < 1")],
+        rng=0,
+    )
+    assert [str(result.answer) for result in never.results] == ["inconclusive", "pass", "pass"]
+    assert "always holds" in never.results[1].reasons[0]
+    once = apply_rules(corpus_of(["sf"] + ["ff"] * 29), [Rule.parse("success_rate > 0")], rng=0)
+    assert once.answer is GateAnswer.PASS
+    always = apply_rules(
+        corpus_of(["ss"] * 30),
+        [Rule.parse(text) for text in ("success_rate >= 1", "success_rate < 1")],
+        rng=0,
+    )
+    assert [str(result.answer) for result in always.results] == ["inconclusive", "inconclusive"]
+    assert "can never pass" in always.results[0].reasons[0]
+    assert "holds the threshold" in always.results[1].reasons[0]
+
+
 def test_a_confidence_is_that_of_one_bound() -> None:
     assert two_sided(0.95) == pytest.approx(0.90)
     words = ["ssss", "sssf", "ssff", "sfff", "ffff"] * 8
@@ -104,6 +125,25 @@ def test_the_visible_drop_is_that_of_the_threshold() -> None:
     assert far == pytest.approx(near * 0.5 / 0.3)
     steps = apply_rules(corpus, [Rule.parse("mean_steps <= 5")], rng=0)
     assert steps.results[0].smallest_drop is None
+
+
+@pytest.mark.parametrize("text", ["success_rate >= 0.2", "success_rate <= 0.8"])
+def test_a_drop_that_no_figure_can_have_is_none(text: str) -> None:
+    gate = apply_rules(corpus_of(["sf", "ss", "ff"] * 2), [Rule.parse(text)], rng=0)
+    result = gate.results[0]
+    assert result.smallest_drop == math.inf
+    assert result.to_dict()["smallest_drop"] is None
+    for shown in (str(gate), markdown(gate)):
+        assert "none: nowhere" in shown
+        assert "inf" not in shown.replace("information", "")
+
+
+@pytest.mark.parametrize(("level", "shown"), [(0.95, "95%"), (0.975, "97.5%"), (0.9999, "99.99%")])
+def test_a_confidence_is_never_shown_as_certainty(level: float, shown: str) -> None:
+    rules = [Rule.parse("success_rate >= 0.5")]
+    gate = apply_rules(corpus_of(["sf"] * 4), rules, confidence=level, rng=0)
+    assert f"with {shown} confidence" in str(gate)
+    assert f"with {shown} confidence" in markdown(gate)
 
 
 def test_single_attempts_fall_back_to_tasks_like_these_with_a_word() -> None:
@@ -153,7 +193,7 @@ def test_rules_of_the_other_kind_and_unusable_runs_are_errors() -> None:
         apply_rules(corpus_of(["s"]), [Rule.parse("next_task >= 0.5")])
     with pytest.raises(RuleError, match="no rule"):
         apply_rules(corpus_of(["s"]), [])
-    with pytest.raises(NothingUsableError):
+    with pytest.raises(NothingUsableError, match=r"1 infrastructure error.*--faults failure"):
         apply_rules(corpus_of(["x"]), [Rule.parse("success_rate >= 0.5")])
 
 
@@ -206,6 +246,12 @@ def test_exit_codes(
     assert summary.read_text().count("## Sojourn gate") == 5
     assert main(["gate", str(empty), "success_rate >= 0.5"]) == 4
     assert main(["gate", str(tmp_path / "none.jsonl"), "success_rate >= 0.5"]) == 3
+    capsys.readouterr()
+    assert main(["gate", str(empty), "success_rate >= 0.5"]) == 4
+    assert "--outcomes FILE" in capsys.readouterr().err
+    for typed in ("success_rate=0.5", "pass^2 \u2265 0.5", "pass^2", "success_within(3)==1"):
+        assert main(["gate", str(good), "success_rate >= 0.6", typed]) == 2, typed
+        assert "is no rule" in capsys.readouterr().err.replace("\n", " "), typed
     for arguments in (
         ["gate", str(good)],
         ["gate", "success_rate >= 0.5"],

@@ -20,6 +20,7 @@ from sojourn.assess.text import estimate_text
 from sojourn.corpus import Group
 from sojourn.estimates import Claim, Estimate, Verdict
 from sojourn.tables import escape, n_of, round_steps
+from sojourn.tables.words import percent
 
 __all__ = ["junit", "markdown"]
 
@@ -77,12 +78,12 @@ def _counted(group: TraceAssessment | SessionAssessment) -> str:
         told = group.corpus
         return (
             f"{n_of(told.n_tasks, 'task')} in {n_of(told.n_sessions, 'session')}, "
-            f"{n_of(told.n_observed, 'outcome')} known; intervals of {group.ci_prob:.0%}."
+            f"{n_of(told.n_observed, 'outcome')} known; intervals of {percent(group.ci_prob)}."
         )
     corpus = group.corpus
     return (
         f"{corpus.n_counted:,} of {n_of(corpus.n_traces, 'run')} count, "
-        f"{n_of(corpus.n_tasks, 'task')}; intervals of {group.ci_prob:.0%}."
+        f"{n_of(corpus.n_tasks, 'task')}; intervals of {percent(group.ci_prob)}."
     )
 
 

@@ -25,7 +25,7 @@ from sojourn.assess.comparison_results import (
     ComparisonFamily,
     Flip,
 )
-from sojourn.assess.traces import seeded
+from sojourn.assess.traces import seeded, why_unusable
 from sojourn.attempts import TaskCounts
 from sojourn.attempts.differences import (
     PairedCounts,
@@ -205,7 +205,7 @@ def compare_traces(
     counted = [resolve(corpus, policy) for corpus in (a, b)]
     for name, runs in zip(names, counted, strict=True):
         if not runs.n_runs:
-            raise NothingUsableError(f"{name}: no run counts under the policy")
+            raise NothingUsableError(f"{name}: {why_unusable(runs)}")
     generator, seed = seeded(rng)
     draws = generator.spawn(4)
     match = _match(names, (a, b), (counted[0], counted[1]), by_id=by_id)

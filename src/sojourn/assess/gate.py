@@ -7,6 +7,7 @@ a coin near its threshold. Repeated looks at growing data are not allowed for he
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from sojourn.assess.certify import MIN_UNITS
 from sojourn.assess.comparison_results import Comparison
 from sojourn.assess.exported import Exported
 from sojourn.assess.session_results import DomainAssessment, SessionAssessment
-from sojourn.assess.traces import observed_curves, seeded
+from sojourn.assess.traces import observed_curves, seeded, why_unusable
 from sojourn.attempts import TaskCounts, pass_at, pass_hat, success_rate
 from sojourn.corpus import Policy, ResolvedRuns, TraceCorpus, resolve
 from sojourn.corpus.traces import DEFAULT_GROUPING
@@ -86,7 +87,8 @@ class Rule:
     argument : int or None
         k, d or n, where the figure takes one.
     sign : str
-        ``>=`` or ``<=``; a strict sign is the same for an interval.
+        ``>=``, ``>``, ``<=`` or ``<``. A strict sign differs from the other only where a bound of
+        the interval equals the threshold, as where no run succeeds and the threshold is 0.
     bound : float
         The threshold.
     """
@@ -108,8 +110,8 @@ class Rule:
         found = _RULE.fullmatch(text)
         if found is None:
             raise RuleError(
-                f"{text!r} is no rule; write a figure, a sign and a number, as in 'pass^4 >= 0.5' "
-                "or 'success_within(20) >= 70%'"
+                f"{text!r} is no rule; write a figure, >= or <= and a number, as in "
+                "'pass^4 >= 0.5' or 'success_within(20) >= 70%'"
             )
         name = found["name"] + (found["power"] or "")
         argument = found["k"] or found["argument"]
@@ -125,7 +127,7 @@ class Rule:
         return cls(
             name=name,
             argument=None if argument is None else int(argument),
-            sign=found["sign"][0] + "=",
+            sign=found["sign"],
             bound=bound,
         )
 
@@ -133,6 +135,40 @@ class Rule:
     def of_sessions(self) -> bool:
         """Whether the figure is one of sessions."""
         return self.name in ("next_task", "fresh_session", "long_run", "success_run")
+
+    @property
+    def upwards(self) -> bool:
+        """Whether the figure should be large."""
+        return self.sign[0] == ">"
+
+    @property
+    def strict(self) -> bool:
+        """Whether the threshold itself does not do."""
+        return len(self.sign) == 1
+
+    @property
+    def of_shares(self) -> bool:
+        """Whether the figure is a probability."""
+        return not self.name.endswith("_steps")
+
+    @property
+    def room(self) -> float:
+        """How far a figure can be on the wrong side of the threshold."""
+        if self.upwards:
+            return self.bound
+        return 1.0 - self.bound if self.of_shares else math.inf
+
+    @property
+    def empty(self) -> str | None:
+        """Why no data could change the answer, or None."""
+        if not self.of_shares:
+            return None
+        worst, best = (0.0, 1.0) if self.upwards else (1.0, 0.0)
+        if self.bound == worst and not self.strict:
+            return f"a share is never {'below 0' if self.upwards else 'above 1'}: this always holds"
+        if self.bound == best:
+            return f"no number of runs shows a share of {best:.0f}: this can never pass"
+        return None
 
     @property
     def figure(self) -> str:
@@ -152,10 +188,10 @@ class Rule:
         if interval is None or estimate.status is not Status.SUPPORTED:
             return GateAnswer.INCONCLUSIVE
         low, high = interval.low, interval.high
-        if self.sign == "<=":
-            low, high = -high, -low
-        bound = self.bound if self.sign == ">=" else -self.bound
-        if low >= bound:
+        bound = self.bound
+        if not self.upwards:
+            low, high, bound = -high, -low, -bound
+        if low > bound or (low == bound and not self.strict):
             return GateAnswer.PASS
         return GateAnswer.FAIL if high < bound else GateAnswer.INCONCLUSIVE
 
@@ -185,8 +221,9 @@ class RuleResult:
     estimate : Estimate or None
         The figure with the interval whose bound decided; None for rules on single tasks.
     smallest_drop : float or None
-        The smallest shift of the figure beyond the threshold that fails in 80 % of cases; None
-        where it is not known (steps, runs of tasks, thresholds of 0 or 1).
+        The smallest shift of the figure beyond the threshold that fails in 80 % of cases;
+        infinite where even a figure of 0 (1, for an upper threshold) would not; None where it is
+        not known (steps, runs of tasks, thresholds of 0 or 1).
     reasons : tuple of str
         Why it is not answered, or what a reader must know.
     """
@@ -335,7 +372,7 @@ def apply_rules(
         part = corpus.select(runs)
         resolved = resolve(part, policy)
         if not resolved.n_runs:
-            raise NothingUsableError(f"{group}: no run counts under the policy")
+            raise NothingUsableError(f"{group}: {why_unusable(resolved)}")
         figures = _Figures(
             corpus=part,
             resolved=resolved,
@@ -443,7 +480,9 @@ class _Figures:
 def _result(rule: Rule, group: str, estimate: Estimate) -> RuleResult:
     answer = rule.answer(estimate)
     reasons = list(estimate.reasons)
-    if answer is GateAnswer.INCONCLUSIVE and estimate.status is Status.SUPPORTED:
+    if rule.empty is not None:
+        reasons.insert(0, rule.empty)
+    elif answer is GateAnswer.INCONCLUSIVE and estimate.status is Status.SUPPORTED:
         reasons.insert(0, "the interval holds the threshold: more tasks or attempts are needed")
     return RuleResult(
         rule=str(rule),
@@ -467,7 +506,8 @@ def _drop_at(rule: Rule, estimate: Estimate) -> float | None:
     here = _smallest_drop(estimate)
     if here is None or value is None or not (0.0 < value < 1.0 and 0.0 < bound < 1.0):
         return None
-    return here * float(np.sqrt(bound * (1.0 - bound) / (value * (1.0 - value))))
+    drop = here * float(np.sqrt(bound * (1.0 - bound) / (value * (1.0 - value))))
+    return drop if drop <= rule.room else math.inf
 
 
 def _smallest_drop(estimate: Estimate) -> float | None:

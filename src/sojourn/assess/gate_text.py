@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sojourn.assess.gate import GateAnswer, RuleResult
 from sojourn.estimates import Estimate
 from sojourn.tables import clean, escape, text_table, wrapped
+from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
     from sojourn.assess.gate import Gate
@@ -23,12 +25,12 @@ def describe(gate: Gate) -> str:
             clean(result.rule, limit=60),
             clean(result.group, limit=44),
             _figure(result.estimate),
-            None if result.smallest_drop is None else f"{result.smallest_drop:.3f}",
+            _drop(result.smallest_drop),
         )
         for result in gate.results
     ]
     lines = [
-        f"gate: {gate.answer} (each answer with {gate.confidence:.0%} confidence)",
+        f"gate: {gate.answer} (each answer with {percent(gate.confidence)} confidence)",
         "",
         *text_table(("answer", "rule", "group", "figure", "visible drop"), rows, left=3),
         "",
@@ -44,9 +46,10 @@ def describe(gate: Gate) -> str:
 
 def _notes(gate: Gate) -> list[str]:
     estimands = {result.estimate.estimand for result in gate.results if result.estimate}
+    unseen = any(_drop(result.smallest_drop) == "none" for result in gate.results)
     notes = [
-        "visible drop: how far below its threshold a figure must truly be for such data to fail it "
-        "in 80 % of cases"
+        "visible drop: how far on the wrong side of its threshold a figure must truly be for such "
+        "data to fail it in 80 % of cases" + (", none: nowhere" if unseen else "")
     ]
     if "same_tasks" in estimands:
         notes.append("rates are for these tasks, run again; --estimand population: tasks like them")
@@ -62,24 +65,29 @@ def _figure(estimate: Estimate | None) -> str:
     return text
 
 
+def _drop(drop: float | None) -> str:
+    if drop is None:
+        return "-"
+    return f"{drop:.3f}" if math.isfinite(drop) else "none"
+
+
 def markdown(gate: Gate) -> str:
     """Return the gate as a Markdown section, labels made harmless."""
     lines = [
         f"## Sojourn gate: {gate.answer}",
         "",
-        f"Each answer with {gate.confidence:.0%} confidence.",
+        f"Each answer with {percent(gate.confidence)} confidence.",
         "",
         "| answer | rule | group | figure | visible drop |",
         "|---|---|---|---|---|",
     ]
     for result in gate.results:
-        drop = "-" if result.smallest_drop is None else f"{result.smallest_drop:.3f}"
         cells = (
             str(result.answer),
             escape.markdown(result.rule),
             escape.markdown(result.group),
             escape.markdown(_figure(result.estimate)),
-            drop,
+            _drop(result.smallest_drop),
         )
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("")

@@ -19,7 +19,7 @@ import sojourn
 from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int
 from sojourn.assess.gate import GateAnswer, Rule, two_sided
-from sojourn.assess.traces import seeded
+from sojourn.assess.traces import seeded, why_unusable
 from sojourn.attempts import TaskCounts, fit_beta_binomial, pass_at, pass_hat, success_rate
 from sojourn.attempts.differences import rate_difference
 from sojourn.corpus import Policy, TraceCorpus, resolve
@@ -242,7 +242,7 @@ def fit_task_law(
     """
     runs = resolve(corpus, policy)
     if not runs.n_runs:
-        raise NothingUsableError("no run counts under the policy")
+        raise NothingUsableError(why_unusable(runs))
     event = runs.success
     if rule is not None and rule.name in ("success_within", "failure_within"):
         d = rule.argument or 0
@@ -378,7 +378,7 @@ class _Job:
         if self.rule is None or self.width is not None:
             return None
         value = self.law.value(self.rule)
-        right = value >= self.rule.bound if self.rule.sign == ">=" else value <= self.rule.bound
+        right = value >= self.rule.bound if self.rule.upwards else value <= self.rule.bound
         if right:
             return None
         return f"never: the figure is {value:.3f} under the fitted law, on the wrong side"

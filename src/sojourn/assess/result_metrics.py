@@ -29,7 +29,14 @@ __all__ = ["metrics"]
 Numbers = dict[str, float]
 _VERDICTS = {Verdict.ACCEPTED: 1.0, Verdict.INCONCLUSIVE: 0.0, Verdict.REJECTED: -1.0}
 _ANSWERS = {GateAnswer.PASS: 1.0, GateAnswer.INCONCLUSIVE: 0.0, GateAnswer.FAIL: -1.0}
-_SIGNS = (("pass^", "pass_hat_"), ("pass@", "pass_at_"), (">=", " ge "), ("<=", " le "))
+_SIGNS = (
+    ("pass^", "pass_hat_"),
+    ("pass@", "pass_at_"),
+    (">=", " ge "),
+    ("<=", " le "),
+    (">", " gt "),
+    ("<", " lt "),
+)
 _LETTERS = 60
 
 

@@ -12,6 +12,7 @@ from sojourn.assess.session_claims import chosen_words
 from sojourn.assess.text import estimate_text, skipped_lines
 from sojourn.estimates import Estimate, Status
 from sojourn.tables import clean, indent, n_of, p_text, text_table, wrapped
+from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
     from sojourn.assess.session_figures import EnvelopeRow, FunctionalRow
@@ -63,7 +64,7 @@ def _heading(result: SessionAssessment) -> list[str]:
         f"{n_of(corpus.n_observed, 'outcome')} known, "
         f"{n_of(corpus.n_success, 'success', 'successes')}",
         f"Policy: tasks without a verdict: {faults}",
-        f"Intervals: {result.ci_prob:.0%}, posterior, seed {seed}; '?' marks an inconclusive "
+        f"Intervals: {percent(result.ci_prob)}, posterior, seed {seed}; '?' marks an inconclusive "
         "figure",
     ]
 

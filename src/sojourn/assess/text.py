@@ -12,6 +12,7 @@ from sojourn.assess.process_text import process_lines
 from sojourn.estimates import Estimate, Status
 from sojourn.tables import clean, indent, n_of, p_text, text_table, wrapped
 from sojourn.tables.steps import round_steps
+from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +116,7 @@ def _heading(result: TraceAssessment) -> list[str]:
         f"{corpus.n_counted:,} of {n_of(corpus.n_traces, 'run')} count, "
         f"{n_of(corpus.n_tasks, 'task')} ({attempts} each), {steps}",
         f"Policy: {result.policy}",
-        f"Intervals: {result.ci_prob:.0%}, tasks resampled, {result.n_resamples} replicates, "
+        f"Intervals: {percent(result.ci_prob)}, tasks resampled, {result.n_resamples} replicates, "
         f"seed {seed}; '?' marks an inconclusive figure",
     ]
 

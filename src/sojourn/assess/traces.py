@@ -194,7 +194,7 @@ def _assess(
     resolved = resolve(corpus, policy)
     summary = summarise(corpus, resolved)
     if not resolved.n_runs:
-        raise NothingUsableError(_why_unusable(resolved))
+        raise NothingUsableError(why_unusable(resolved))
     generator, seed = seeded(rng)
     for_attempts, for_tests, for_curves, for_chain = generator.spawn(_N_PARTS)
     counts = TaskCounts.from_runs(resolved.success, resolved.task, resolved.unit)
@@ -289,7 +289,8 @@ def chain_generator(
     return seeded(rng)[0].spawn(_N_PARTS)[-1]
 
 
-def _why_unusable(resolved: ResolvedRuns) -> str:
+def why_unusable(resolved: ResolvedRuns) -> str:
+    """Say why none of a group's runs counts, and how to mend it."""
     reasons = ", ".join(f"{count} {reason}" for reason, count in resolved.excluded)
     advice = (
         "join verdicts with --outcomes FILE"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sojourn.corpus import SessionLog, TraceCorpus
     from sojourn.records import OperationalProfile
 
-__all__ = ["command"]
+__all__ = ["command", "first_groups"]
 
 Paths = Annotated[
     list[str],
@@ -184,11 +184,17 @@ def _sessions(
         groups = log.groups()
         if len(groups) > 1:
             raise typer.BadParameter(
-                f"{path} holds sessions of {len(groups)} agents or models ({groups[0][0]}; "
-                f"{groups[1][0]}; ..): compare one with one"
+                f"{path} holds sessions of {len(groups)} agents or models "
+                f"({first_groups(groups)}): compare one with one"
             )
     names = _names(paths)
     return compare_sessions(logs[0], logs[1], profile, names=(names[0], names[1]), **settings)
+
+
+def first_groups(groups: Sequence[tuple[object, object]]) -> str:
+    """Name the first two of several groups, and that there are more."""
+    more = "; .." if len(groups) > 2 else ""
+    return f"{groups[0][0]}; {groups[1][0]}{more}"
 
 
 def _split(corpus: TraceCorpus, by: str) -> dict[str, TraceCorpus]:
@@ -225,7 +231,7 @@ def _whole(arms: dict[str, TraceCorpus], fields: tuple[str, ...]) -> dict[str, T
         groups = corpus.groups(fields)
         if len(groups) > 1:
             raise typer.BadParameter(
-                f"{name} holds runs of {len(groups)} agents or models ({groups[0][0]}; "
-                f"{groups[1][0]}; ..); compare them with --by model or --by agent, or split it"
+                f"{name} holds runs of {len(groups)} agents or models "
+                f"({first_groups(groups)}); compare them with --by model or --by agent, or split it"
             )
     return arms

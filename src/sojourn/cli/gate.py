@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,6 +44,10 @@ Rules = Annotated[
     list[str] | None, typer.Option("--rule", metavar="RULE", help="A rule; may be repeated.")
 ]
 _MAPPINGS = ("error", "pass", "fail")
+# A sign, or what people write for one: a figure's name, perhaps its argument, and then the sign.
+_RULE_LIKE = re.compile(
+    r"[<>\u2264\u2265]|^\s*[a-z_]+(?:[\^@]\d*|\(\d*\))?\s*=+>?\s*[\d.]|^\s*[a-z_]+[\^@]\d+\s*$"
+)
 
 
 def command(
@@ -183,7 +188,7 @@ def sort_words(words: list[str], rules: list[str]) -> tuple[list[str], list[Rule
     from sojourn.assess.gate import Rule
     from sojourn.errors import RuleError
 
-    paths = [word for word in words if not set(word) & set("<>") or Path(word).exists()]
+    paths = [word for word in words if not _RULE_LIKE.search(word) or Path(word).exists()]
     if not paths:
         raise typer.BadParameter("name the logs that the rules are about")
     try:

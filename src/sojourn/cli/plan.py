@@ -8,6 +8,7 @@ import typer
 
 from sojourn.cli._options import Columns, Format, Outcomes, Quiet, Scorer, policy, read_corpus
 from sojourn.cli.assess import Faults, Json, Limits, Seed, check_targets
+from sojourn.cli.compare import first_groups
 from sojourn.cli.gate import Words, sort_words
 
 __all__ = ["command"]
@@ -75,7 +76,7 @@ def command(
     groups = corpus.groups()
     if len(groups) > 1:
         raise typer.BadParameter(
-            f"these are {len(groups)} groups ({groups[0][0]}; {groups[1][0]}; ..): plan for one"
+            f"these are {len(groups)} groups ({first_groups(groups)}): plan for one"
         )
     law = fit_task_law(corpus, rule, policy=chosen)
     with Progress(quiet=quiet) as progress:

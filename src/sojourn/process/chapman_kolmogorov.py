@@ -25,6 +25,7 @@ from sojourn.process.counting import TransitionCounts, count_transitions
 from sojourn.process.homogeneous import HomogeneousFit, fit_homogeneous
 from sojourn.sequences import CENSORED, StateSequences
 from sojourn.tables import p_text, text_table
+from sojourn.tables.words import percent
 
 __all__ = ["ChapmanKolmogorov", "chapman_kolmogorov"]
 
@@ -109,7 +110,7 @@ class ChapmanKolmogorov:
                     f"{self.predicted[cell]:.3f}",
                 )
             )
-        names = ("widest apart", "k", "seen", f"{self.ci_prob:.0%} interval", "chain")
+        names = ("widest apart", "k", "seen", f"{percent(self.ci_prob)} interval", "chain")
         return "\n".join([head, *(text_table(names, rows) if rows else []), *self.reasons])
 
     def largest(self, n: int) -> tuple[tuple[str, str], ...]:

@@ -26,6 +26,7 @@ from sojourn.estimates import number
 from sojourn.process.base import TraceProcess
 from sojourn.process.draws import percentiles
 from sojourn.process.unrolled import UnrolledChain, unroll
+from sojourn.tables.words import percent
 
 __all__ = ["StopRule", "stop_rule"]
 
@@ -81,7 +82,7 @@ class StopRule:
             text = f"stop after step {self.stop_after}"
         if self.stop_after_interval is not None:
             low, high = ("never" if x is None else str(x) for x in self.stop_after_interval)
-            text += f" ({self.ci_prob:.0%}: {low} to {high})"
+            text += f" ({percent(self.ci_prob)}: {low} to {high})"
         return f"at a cost of {self.cost:g} of a success per step: {text}"
 
     def stops(self, state: int, step: int) -> bool | None:

@@ -15,6 +15,7 @@ from sojourn.plots.comparison import plot_differences, plot_two_curves
 from sojourn.report.parts import Cell, Figure, Rows, Section, p_cell
 from sojourn.report.sections import Card
 from sojourn.tables import clean, n_of, p_text
+from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,8 +79,8 @@ def lede(result: Comparison) -> str:
 def policy_line(result: Comparison) -> str:
     """Return how differences are meant."""
     return (
-        f"All differences are B minus A. Intervals are {result.ci_prob:.0%}. Differences of the "
-        f"success rate under {result.margin:g} are taken to be of no matter."
+        f"All differences are B minus A. Intervals are {percent(result.ci_prob)}. Differences of "
+        f"the success rate under {result.margin:g} are taken to be of no matter."
     )
 
 
@@ -100,7 +101,7 @@ def cards(result: Comparison) -> list[Card]:
             value="-" if decided.value is None else f"{decided.value:+.3f}",
             interval=""
             if interval is None
-            else f"{interval.ci_prob:.0%}: {interval.low:+.3f} to {interval.high:+.3f}",
+            else f"{percent(interval.ci_prob)}: {interval.low:+.3f} to {interval.high:+.3f}",
             note=f"p {p_text(result.adjusted_p)}, {result.test}",
             status=ANSWER_STATUS[result.answer],
         ),

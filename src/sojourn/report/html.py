@@ -28,6 +28,7 @@ from sojourn.report import sessions as of_sessions
 from sojourn.report.parts import Rows, Section
 from sojourn.report.sections import cards, claim_rows, clean_deep, overview_rows, sections
 from sojourn.tables import clean, n_of
+from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -239,8 +240,8 @@ def _view(result: TraceAssessment, number: int, *, with_figures: bool, whole: bo
         name=clean(result.group),
         lede=f"{corpus.n_counted:,} of {n_of(corpus.n_traces, 'run')} count: "
         f"{n_of(corpus.n_tasks, 'task')}, {attempts} each, {n_of(corpus.n_steps, 'step')}.",
-        policy=f"Policy: {result.policy}. Intervals are {result.ci_prob:.0%}, with tasks as the "
-        "sample.",
+        policy=f"Policy: {result.policy}. Intervals are {percent(result.ci_prob)}, with tasks as "
+        "the sample.",
         cards=cards(result),
         claims=claim_rows(result),
         cautions=[clean_deep(caution.to_dict()) for caution in result.cautions],

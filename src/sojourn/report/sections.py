@@ -17,6 +17,7 @@ from sojourn.report.figures import page_figures
 from sojourn.report.forecast import forecast_sections
 from sojourn.report.parts import Cell, Figure, Rows, Section, estimate_cell, only
 from sojourn.tables import clean, round_steps
+from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
     from sojourn.process._incidence_limits import LimitCheck
@@ -84,7 +85,8 @@ def _card(name: str, estimate: Estimate, note: str, digits: int = 3) -> Card:
         value="withheld" if estimate.value is None else f"{estimate.value:.{digits}f}",
         interval=""
         if interval is None
-        else f"{interval.ci_prob:.0%}: {interval.low:.{digits}f} to {interval.high:.{digits}f}",
+        else f"{percent(interval.ci_prob)}: "
+        f"{interval.low:.{digits}f} to {interval.high:.{digits}f}",
         note=note if supported else "; ".join([note, *estimate.reasons]),
         status=str(estimate.status),
     )

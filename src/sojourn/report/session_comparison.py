@@ -16,6 +16,7 @@ from sojourn.report.comparison import ANSWER_MARKS, ANSWER_STATUS, difference_ce
 from sojourn.report.parts import Cell, Figure, Rows, Section
 from sojourn.report.sections import Card
 from sojourn.tables import clean
+from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +45,9 @@ def lede(result: SessionComparison, domain: str) -> str:
 def policy_line(result: SessionComparison) -> str:
     """Return how differences are meant."""
     interval = next((row.difference.interval for row in result.rows), None)
-    told = "" if interval is None else f" Intervals are {interval.ci_prob:.0%} of the posterior."
+    told = (
+        "" if interval is None else f" Intervals are {percent(interval.ci_prob)} of the posterior."
+    )
     return (
         f"All differences are B minus A.{told} Differences of the next task's success in the long "
         f"run under {result.margin:g} are taken to be of no matter."
@@ -83,7 +86,7 @@ def _card(name: str, row: SessionRow) -> Card:
         value="-" if estimate.value is None else f"{estimate.value:+.3f}",
         interval=""
         if interval is None
-        else f"{interval.ci_prob:.0%}: {interval.low:+.3f} to {interval.high:+.3f}",
+        else f"{percent(interval.ci_prob)}: {interval.low:+.3f} to {interval.high:+.3f}",
         note=f"A {row.a:.3f}, B {row.b:.3f}; chance that B is better {row.chance_better:.3f}",
         status=str(estimate.status),
     )

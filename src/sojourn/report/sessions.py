@@ -18,6 +18,7 @@ from sojourn.report.session_sections import (
     envelope_rows,
 )
 from sojourn.tables import clean, n_of
+from sojourn.tables.words import percent
 
 __all__ = ["cards", "claim_rows", "lede", "overview", "policy_line", "sections"]
 
@@ -54,8 +55,8 @@ def policy_line(result: SessionAssessment) -> str:
     """Return how tasks without a verdict were counted, and what intervals are."""
     faults = "failures" if result.policy.faults == "failure" else "unknown, in their places"
     return (
-        f"Policy: tasks without a verdict: {faults}. Intervals are {result.ci_prob:.0%} of the "
-        "posterior."
+        f"Policy: tasks without a verdict: {faults}. Intervals are {percent(result.ci_prob)} of "
+        "the posterior."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-__all__ = ["n_of", "wrapped"]
+__all__ = ["n_of", "percent", "wrapped"]
 
 
 def n_of(count: int, noun: str, several: str | None = None) -> str:
@@ -14,6 +14,11 @@ def n_of(count: int, noun: str, several: str | None = None) -> str:
     `several` is the plural where it is not the noun with an s.
     """
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def percent(share: float) -> str:
+    """Return a level of confidence, never rounded up to all: ``95%``, ``99.9%``."""
+    return f"{100.0 * share:.10g}%"
 
 
 def wrapped(lines: Iterable[str], *, width: int = 98) -> list[str]:
