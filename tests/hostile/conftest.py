@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ def grouped_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_rows(tmp_path_factory.mktemp("groups") / "runs.jsonl", hostile_runs(texts))
 
 
+_LAUNCHES = 3
 # What a browser asks for of itself, whatever page it shows.
 _OF_ITSELF = re.compile(r"\A\w+ (?:https?://)?[\w.-]*\b(?:google|googleapis|gvt1|gstatic)\.com[:/]")
 
@@ -62,23 +63,46 @@ class _Listener:
         self._socket.close()
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """Give a function that opens a page in a real browser, all of whose ways out are watched."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no browser on this machine")
-    listener = _Listener()
+class Browser:
+    """Opens a page in a real browser, all of whose ways out are watched.
 
-    def visit(page: Path) -> Visit:
-        listener.asked.clear()
-        shown = subprocess.run(
+    On a busy machine a browser may die, or leave before it has the page or has passed its console
+    on. Then it is launched anew; what any launch wrote or asked for is kept, so that launching
+    again can hide nothing.
+    """
+
+    def __init__(self, program: str, listener: _Listener, profiles: Callable[[], Path]) -> None:
+        self._program = program
+        self._listener = listener
+        self._profiles = profiles
+
+    def __call__(self, page: Path, *, tells: bool = False) -> Visit:
+        """Visit a page; with `tells`, one of which the console is known to have a line."""
+        self._listener.asked.clear()
+        dom, lines = "", []
+        for launch in range(_LAUNCHES):
+            try:
+                shown = self._launch(page)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+                if launch + 1 == _LAUNCHES:
+                    raise
+                continue
+            dom = shown.stdout.decode("utf-8", "replace")
+            console = shown.stderr.decode("utf-8", "replace")
+            lines += [line for line in console.splitlines() if "CONSOLE" in line]
+            if "</body>" in dom and (lines or not tells):
+                break
+        loads = [ask for ask in self._listener.asked if not _OF_ITSELF.search(ask)]
+        return Visit(dom, "\n".join(lines), loads)
+
+    def _launch(self, page: Path) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
             [
-                *(program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+                *(self._program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
                 *("--disable-background-networking", "--disable-component-update"),
                 *("--disable-sync", "--disable-default-apps", "--disable-extensions"),
-                f"--proxy-server=127.0.0.1:{listener.port}",
-                f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
+                f"--proxy-server=127.0.0.1:{self._listener.port}",
+                f"--user-data-dir={self._profiles()}",
                 *("--enable-logging=stderr", "--virtual-time-budget=4000", "--dump-dom"),
                 page.as_uri(),
             ],
@@ -86,10 +110,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
             timeout=110,
             check=True,
         )
-        console = shown.stderr.decode("utf-8", "replace")
-        lines = [line for line in console.splitlines() if "CONSOLE" in line]
-        loads = [ask for ask in listener.asked if not _OF_ITSELF.search(ask)]
-        return Visit(shown.stdout.decode("utf-8", "replace"), "\n".join(lines), loads)
 
-    yield visit
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Give the browser of this machine."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no browser on this machine")
+    listener = _Listener()
+    yield Browser(program, listener, lambda: tmp_path_factory.mktemp("profile"))
     listener.close()

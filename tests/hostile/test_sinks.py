@@ -6,8 +6,8 @@ import csv
 import io
 import json
 import re
+import subprocess
 import unicodedata
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from hostile.conftest import Visit
+from hostile.conftest import Browser
 from hostile.logs import hostile_runs, hostile_tasks, run, write_rows
 from hostile.payloads import HOST, MARK, PAYLOADS
 from sojourn.readers import read_sessions, read_traces
@@ -156,7 +156,7 @@ def test_the_check_of_pages_sees_what_it_looks_for() -> None:
 )
 def test_a_page_in_a_browser_runs_and_loads_nothing(
     request: pytest.FixtureRequest,
-    browser: Callable[[Path], Visit],
+    browser: Browser,
     tmp_path: Path,
     name: str,
     guarded: bool,
@@ -175,9 +175,7 @@ def test_a_page_in_a_browser_runs_and_loads_nothing(
 
 
 @pytest.mark.parametrize("label", ["script", "image that fails", "svg that loads", "style sheet"])
-def test_the_browser_would_have_told(
-    browser: Callable[[Path], Visit], tmp_path: Path, label: str
-) -> None:
+def test_the_browser_would_have_told(browser: Browser, tmp_path: Path, label: str) -> None:
     page = tmp_path / "page.html"
     page.write_text(f"<!DOCTYPE html><title>x</title><main><p>{PAYLOADS[label]}</p></main>")
     visit = browser(page)
@@ -185,16 +183,57 @@ def test_the_browser_would_have_told(
 
 
 def test_the_policy_of_a_page_stops_what_an_escaper_would_miss(
-    browser: Callable[[Path], Visit], tmp_path: Path, grouped_page: Path
+    browser: Browser, tmp_path: Path, grouped_page: Path
 ) -> None:
     text = grouped_page.read_text(encoding="utf-8")
     for label in ("script", "image that fails", "style sheet", "frame"):
         text = text.replace("</main>", f"{PAYLOADS[label]}</main>", 1)
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
-    visit = browser(tmp_path / "page.html")
+    visit = browser(tmp_path / "page.html", tells=True)
     assert f"<title>{MARK}</title>" not in visit.dom
     assert visit.loads == []
     assert "Content Security Policy" in visit.console  # it told of each
+
+
+def fake_browser(folder: Path, launches: list[str]) -> Browser:
+    """Return a browser whose n-th launch is the n-th of these lines of shell, the last for ever."""
+    cases = "".join(f"{k}) {line};;\n" for k, line in enumerate(launches[:-1]))
+    program = folder / "browser"
+    program.write_text(
+        f"#!/bin/sh\nn=$(wc -l < {folder}/log)\necho >> {folder}/log\n"
+        f"case $n in\n{cases}*) {launches[-1]};;\nesac\n"
+    )
+    program.chmod(0o755)
+    (folder / "log").touch()
+
+    class Nowhere:
+        port = 9
+
+        def __init__(self) -> None:
+            self.asked = ["GET http://left.behind/ HTTP/1.1"]
+
+    return Browser(str(program), Nowhere(), lambda: folder)  # type: ignore[arg-type]
+
+
+WHOLE = "echo '<body></body>'"
+TOLD = "echo '[1:CONSOLE] told' >&2"
+
+
+def test_a_browser_that_dies_or_leaves_early_is_launched_again(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    visit = fake_browser(tmp_path, ["exit 3", "true", WHOLE, f"{WHOLE}; {TOLD}"])(page)
+    assert (visit.dom, visit.console, visit.loads) == ("<body></body>\n", "", [])
+    assert len((tmp_path / "log").read_text()) == 3
+    (tmp_path / "log").unlink()
+    visit = fake_browser(tmp_path, [TOLD, "exit 3", f"{WHOLE}; {TOLD}"])(page)
+    assert visit.console.count("told") == 2  # what an earlier launch wrote is kept
+    (tmp_path / "log").unlink()
+    visit = fake_browser(tmp_path, [WHOLE, f"{WHOLE}; {TOLD}"])(page, tells=True)
+    assert visit.console == "[1:CONSOLE] told"
+    (tmp_path / "log").unlink()
+    assert fake_browser(tmp_path, [WHOLE])(page, tells=True).console == ""
+    with pytest.raises(subprocess.CalledProcessError):
+        fake_browser(tmp_path, ["exit 3"])(page)
 
 
 def test_a_notebook_shows_text_only(grouped_runs: Path) -> None:
