@@ -60,6 +60,35 @@ class Shared(NamedTuple):
 
 
 @kernel
+def _dot(x: Floats, y: Floats) -> float:
+    """Add up products, in four sums that do not wait for one another."""
+    n = x.size - x.size % 4
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for k in range(0, n, 4):
+        a += x[k] * y[k]
+        b += x[k + 1] * y[k + 1]
+        c += x[k + 2] * y[k + 2]
+        d += x[k + 3] * y[k + 3]
+    for k in range(n, x.size):
+        a += x[k] * y[k]
+    return (a + b) + (c + d)
+
+
+@kernel
+def _add(x: Floats, share: float, y: Floats) -> None:
+    """Add a share of `y` to `x`."""
+    for k in range(x.size):
+        x[k] += share * y[k]
+
+
+@kernel
+def _copy(x: Floats, y: Floats) -> None:
+    """Copy `y` to `x`; plain loops compile several times faster than slices."""
+    for k in range(x.size):
+        x[k] = y[k]
+
+
+@kernel
 def _event_law(eta: Floats, active: Mask, m: int, p: Floats, among: Floats) -> tuple[float, float]:
     """Fill the law of the next event and of the next move; return the logs of their norms.
 
@@ -96,22 +125,22 @@ def _common_penalty(c: Floats, at: Problem, gradient: Floats) -> float:
     By differences from the mean of the moves: a precision that holds them at zero is so large that
     products would leave nothing but rounding.
     """
-    w, q = c.shape
+    w, q = at.events.shape[1], at.basis.shape[1]
     m = w - 2
     value = 0.0
     for b in range(q):
         mean, total, pull = 0.0, 0.0, 0.0
         for j in range(m):
-            mean += c[j, b] / m
+            mean += c[j * q + b] / m
         for j in range(w):
-            total += c[j, b]
+            total += c[j * q + b]
         for j in range(m, w):
-            off = c[j, b] - mean
+            off = c[j * q + b] - mean
             pull += at.end * off
             value += 0.5 * at.end * off * off
             gradient[j * q + b] -= at.end * off + total
         for j in range(m):
-            off = c[j, b] - mean
+            off = c[j * q + b] - mean
             value += 0.5 * at.move * off * off
             gradient[j * q + b] -= at.move * off - pull / m + total
         value += 0.5 * total * total
@@ -131,7 +160,8 @@ def slope(x: Floats, at: Problem, gradient: Floats) -> tuple[float, float]:
     low = m * w
     high = x.size - w * q
     r = (high - low) // low
-    gradient[:] = 0.0
+    for k in range(x.size):
+        gradient[k] = 0.0
     value, size = 0.0, 0.0
     by_level = np.zeros((n_levels, w))
     factor = np.empty((n_levels, w))
@@ -221,7 +251,7 @@ def slope(x: Floats, at: Problem, gradient: Floats) -> tuple[float, float]:
         for j in range(w):
             for b in range(q):
                 gradient[high + j * q + b] -= expected[g, j] * at.basis[g, b]
-    return value - _common_penalty(x[high:].reshape(w, q), at, gradient[high:]), size
+    return value - _common_penalty(x[high:], at, gradient[high:]), size
 
 
 @kernel
@@ -266,14 +296,14 @@ def _own_curvature(x: Floats, at: Problem, ridge: float, lower: Floats) -> None:
     less = np.empty((w, w))
     for i in range(m):
         full = lower[i]
-        full[:, :] = 0.0
-        less[:, :] = 0.0
         some, mass = False, 0.0
         for j in range(w):
             mass += at.prior[i, j]
             some = some or at.active[i, j]
+            eta[j] = x[i * w + j]
+            for k in range(w):
+                full[j, k], less[j, k] = 0.0, 0.0
         if some:
-            eta[:] = x[i * w : (i + 1) * w]
             _event_law(eta, at.active[i], m, p, among)
             for j in range(w):
                 full[j, j] += mass * p[j]
@@ -302,18 +332,19 @@ def _own_curvature(x: Floats, at: Problem, ridge: float, lower: Floats) -> None:
             for k in range(j + 1):
                 if at.active[i, j] and at.active[i, k]:
                     full[j, k] += 1.0
-        less = full - less
-        if _factor(less):
-            full[:, :] = less
-        else:
-            less = full.copy()
-            more = 1e-8
-            while not _factor(less):
-                less = full.copy()
-                for j in range(w):
-                    less[j, j] += more
-                more *= 10.0
-            full[:, :] = less
+        for j in range(w):
+            for k in range(w):
+                less[j, k] = full[j, k] - less[j, k]
+        more = 0.0
+        while not _factor(less):
+            for j in range(w):
+                for k in range(w):
+                    less[j, k] = full[j, k]
+                less[j, j] += more
+            more = max(1e-8, 10.0 * more)
+        for j in range(w):
+            for k in range(w):
+                full[j, k] = less[j, k]
 
 
 @kernel
@@ -338,48 +369,33 @@ def _precondition(g: Floats, lower: Floats, by: Shared, step: Floats) -> None:
     low = m * w
     high = low + m * wr
     size = w + wr
+    common = g[high:]
     for i in range(m):
         for j in range(w):
-            push = g[i * w + j]
-            row = by.solved[i * size + j]
-            if push != 0.0:
-                for k in range(n_common):
-                    g[high + k] -= row[k] * push
+            _add(common, -g[i * w + j], by.solved[i * size + j])
         for j in range(wr):
-            push = g[low + i * wr + j]
-            row = by.solved[i * size + w + j]
-            for k in range(n_common):
-                g[high + k] -= row[k] * push
-    step[high:] = 0.0
+            _add(common, -g[low + i * wr + j], by.solved[i * size + w + j])
+    moved = step[high:]
+    for k in range(high):
+        step[k] = 0.0
     for k in range(n_common):
-        row = by.common[k]
-        push = g[high + k]
-        for other in range(n_common):
-            step[high + other] += row[other] * push
+        moved[k] = 0.0
+    for k in range(n_common):
+        _add(moved, common[k], by.common[k])
     for i in range(m):
         a = g[i * w : (i + 1) * w]
         d = g[low + i * wr : low + (i + 1) * wr]
         to = step[low + i * wr : low + (i + 1) * wr]
-        to[:] = 0.0
         for j in range(w):
-            for k in range(wr):
-                d[k] -= by.between[i, j, k] * a[j]
+            _add(d, -a[j], by.between[i, j])
         for k in range(wr):
-            for other in range(wr):
-                to[other] += by.own[i, k, other] * d[k]
+            _add(to, d[k], by.own[i, k])
         _solve(lower[i], a)
         for j in range(w):
-            inner = a[j]
-            for k in range(wr):
-                inner -= by.between[i, j, k] * to[k]
-            row = by.solved[i * size + j]
-            for k in range(n_common):
-                inner -= row[k] * step[high + k]
-            step[i * w + j] = inner
+            known = _dot(by.between[i, j], to) + _dot(by.solved[i * size + j], moved)
+            step[i * w + j] = a[j] - known
         for j in range(wr):
-            row = by.solved[i * size + w + j]
-            for k in range(n_common):
-                to[j] -= row[k] * step[high + k]
+            to[j] -= _dot(by.solved[i * size + w + j], moved)
 
 
 @kernel
@@ -405,29 +421,33 @@ def climb(
     n_slopes, taken, stored = 1, 0, 0
     gain = math.inf
     while n_slopes < max_slopes:
-        work[:] = here
+        _copy(work, here)
         for back in range(min(stored, memory)):
             k = (stored - 1 - back) % memory
-            share[k] = scale[k] * np.sum(moves[k] * work)
-            work -= share[k] * turns[k]
+            share[k] = scale[k] * _dot(moves[k], work)
+            _add(work, -share[k], turns[k])
         _precondition(work, lower, by, step)
         for back in range(min(stored, memory) - 1, -1, -1):
             k = (stored - 1 - back) % memory
-            step += (share[k] - scale[k] * np.sum(turns[k] * step)) * moves[k]
-        rise = np.sum(here * step)
+            _add(step, share[k] - scale[k] * _dot(turns[k], step), moves[k])
+        rise = _dot(here, step)
         if not rise >= 0.0:
             gain = math.inf
             break
         gain = 0.5 * rise
         if gain < tolerance or gain < _EPSILON * size:
-            new[:] = x + step
-            if np.max(np.abs(step)) < _SHORT or slope(new, at, there)[0] >= value:
-                x[:] = new
+            longest = 0.0
+            for k in range(n):
+                new[k] = x[k] + step[k]
+                longest = max(longest, abs(step[k]))
+            if longest < _SHORT or slope(new, at, there)[0] >= value:
+                _copy(x, new)
             gain = min(gain, 0.5 * tolerance)
             break
         length, higher = 1.0, False
         for _ in range(_MAX_HALVINGS):
-            new[:] = x + length * step
+            _copy(new, x)
+            _add(new, length, step)
             found, size = slope(new, at, there)
             n_slopes += 1
             if found >= value + 1e-4 * length * rise - _EPSILON * size:
@@ -440,13 +460,14 @@ def climb(
             break
         taken += 1
         k = stored % memory
-        moves[k] = new - x
-        turns[k] = here - there
-        bend = np.sum(moves[k] * turns[k])
-        if bend > 1e-12 * math.sqrt(np.sum(moves[k] ** 2) * np.sum(turns[k] ** 2)):
+        for j in range(n):
+            moves[k, j] = new[j] - x[j]
+            turns[k, j] = here[j] - there[j]
+        bend = _dot(moves[k], turns[k])
+        if bend > 1e-12 * math.sqrt(_dot(moves[k], moves[k]) * _dot(turns[k], turns[k])):
             scale[k] = 1.0 / bend
             stored += 1
-        x[:] = new
-        here[:] = there
+        _copy(x, new)
+        _copy(here, there)
         value = found
     return gain, taken, size
