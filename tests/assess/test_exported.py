@@ -32,9 +32,10 @@ from sojourn.assess import (
 )
 from sojourn.assess.result_tables import rows
 from sojourn.corpus.session_builder import SessionLogBuilder
+from sojourn.estimates import Estimate, Status
 from sojourn.records import Outcome, TaskResult
 
-WORDS = ["ssss", "sssf", "ssff", "sfff", "ffff"] * 6
+WORDS = ["ssss", "sssf", "sssf", "ssff", "sfff"] * 6
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -123,7 +124,7 @@ def test_estimates_are_those_of_the_json(assessed: TraceAssessment) -> None:
     assert hat.value.tolist() == [row["value"] for row in told["estimates"]["pass_hat"]]
     assert hat.low.tolist() == [row["interval"][0] for row in told["estimates"]["pass_hat"]]
     (rate,) = frame[frame.name == "success_rate"].itertuples()
-    assert (rate.value, rate.status) == (0.5, "supported")
+    assert (rate.value, rate.status) == (0.65, "supported")
     (ever,) = frame[frame.name == "success_ever"].itertuples()
     assert math.isnan(ever.value)
     assert ever.status == "withheld"
@@ -156,7 +157,11 @@ def test_claims_of_sessions_name_their_domain(sessions: GroupedSessionAssessment
     domains = sessions.groups[0].domains
     assert frame.domain.tolist() == [d.name for d in domains for _ in d.claims]
     assert frame.verdict.tolist() == [str(c.verdict) for d in domains for c in d.claims]
-    assert set(sessions.to_pandas().columns) >= {"model", "domain", "start", "n", "value"}
+    figures = sessions.to_pandas()
+    assert set(figures.columns) >= {"model", "domain", "start", "n", "value"}
+    # Only the rows of the whole mix, which stand last, have a convention.
+    n_mix = len(sessions.groups[0].system)
+    assert figures.convention.notna().tolist() == [False] * (len(figures) - n_mix) + [True] * n_mix
 
 
 def test_tables_of_comparisons(family: ComparisonFamily, between: SessionComparison) -> None:
@@ -225,7 +230,7 @@ def test_numbers_of_runs(assessed: TraceAssessment, groups: GroupedAssessment) -
     row = assessed.pass_row(4)
     assert row is not None
     assert row.all_succeed.interval is not None
-    assert found["success_rate"] == 0.5
+    assert found["success_rate"] == 0.65
     assert found["pass_hat_4"] == row.all_succeed.value
     assert found["pass_hat_4_high"] == row.all_succeed.interval.high
     assert found["pass_hat_4_supported"] == 1.0
@@ -235,6 +240,10 @@ def test_numbers_of_runs(assessed: TraceAssessment, groups: GroupedAssessment) -
     assert found["steps_median"] == 4.0
     assert found["claim_rate"] == 1.0
     assert found["claim_horizon"] == 0.0
+    missing = Estimate(value=None, status=Status.WITHHELD, reasons=("no repeats",))
+    less = replace(assessed, rates=replace(assessed.rates, same_tasks=missing)).flat_metrics()
+    gone = {f"success_rate_same_tasks{end}" for end in ("", "_low", "_high", "_supported")}
+    assert found.keys() - less.keys() == gone
     assert "success_ever" not in found
     both = groups.flat_metrics()
     assert both["group_set_agent_a_success_rate"] == groups.groups[0].rates.success_rate.value
@@ -275,7 +284,7 @@ def test_numbers_of_decisions(
     told = gate.flat_metrics()
     assert set(told) == set(replace(gate, results=gate.results[::-1]).flat_metrics())
     assert [told["pass_hat_2_ge_0_1_answer"], told["success_rate_ge_0_99_answer"]] == [1.0, -1.0]
-    assert told["success_rate_ge_0_5"] == 0.5
+    assert told["success_rate_ge_0_5"] == 0.65
     assert told["answer"] == -1.0
     assert told["n_passed"] + told["n_failed"] + told["n_inconclusive"] == len(gate.results)
 
