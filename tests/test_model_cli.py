@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sojourn.assess import model as model_module
 from sojourn.assess.model_file import FittedModel, write_model
 from sojourn.cli.main import main
 from sojourn.corpus import write_corpus
@@ -61,6 +63,24 @@ def test_fit_says_what_it_fitted(
     assert main([*arguments, "--quiet"]) == 0
     assert path.read_bytes() == first
     assert capsys.readouterr().err == ""
+
+
+def test_a_long_note_is_printed_whole(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = "a process that was tried as well, and " * 6 + "what became of it"
+    real = model_module.fit_model
+
+    def noted(*args: object, **settings: object) -> FittedModel:
+        made = real(*args, **settings)
+        return replace(made, trained_on={**made.trained_on, "notes": [note]})
+
+    monkeypatch.setattr(model_module, "fit_model", noted)
+    arguments = ["fit", str(log), "-o", str(tmp_path / "m.json"), "--draws", "19", "-q"]
+    assert main([*arguments, "--process", "homogeneous", "--no-certificate"]) == 0
+    out = capsys.readouterr().out
+    assert note in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 102
 
 
 def test_fit_wants_one_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,6 +196,20 @@ def test_whatif_prints_before_and_after(model: Path, capsys: pytest.CaptureFixtu
     assert difference == pytest.approx(after - before)
 
 
+def test_what_rests_on_a_claim_that_is_not_accepted_is_inconclusive(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["whatif", str(model), "--fix", "answer=0.5", "--top", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    effect = found["whatif"]["success_within"]
+    assert effect["before"]["status"] == "supported"
+    for name in ("after", "difference"):
+        assert effect[name]["status"] == "inconclusive"
+        assert effect[name]["reasons"][-1] == "the claim order is not decided"
+    assert {row["gain"]["status"] for row in found["fixes"]} == {"supported"}
+    assert {row["gain_if_continued"]["status"] for row in found["fixes"]} == {"inconclusive"}
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -188,6 +222,7 @@ def test_whatif_prints_before_and_after(model: Path, capsys: pytest.CaptureFixtu
         ["--remove", "nowhere"],
         ["--remove", "reflect=reflect"],
         ["--cap", "0"],
+        ["--cap", "100001"],
         ["--top", "--ci", "1"],
         ["--top", "--json", "nowhere/f.json"],
     ],
@@ -235,7 +270,7 @@ def test_a_process_that_looks_at_the_step_is_drawn(
     assert 'n0(["steps 2 to 4"])' in capsys.readouterr().out
     assert main(["export", path, "--to", "dot"]) == 0
     assert 'label="what follows steps 1 to ' in capsys.readouterr().out
-    for wrong in ("x", "0", "4-2", "1-", "-3"):
+    for wrong in ("x", "0", "4-2", "1-", "-3", "31", "5-31"):
         assert main(["export", path, "--to", "dot", f"--steps={wrong}"]) == 2
     assert main(["export", path, "--to", "drn", "--steps", "2"]) == 2
 

@@ -128,9 +128,9 @@ class Estimate:
     def __str__(self) -> str:
         if self.value is None:
             return f"- ({self.reasons[0]})"
-        text = f"{self.value:.3f}"
+        text = f"{self.value:z.3f}"  # no -0.000
         if self.interval is not None:
-            text += f" [{self.interval.low:.3f}, {self.interval.high:.3f}]"
+            text += f" [{self.interval.low:z.3f}, {self.interval.high:z.3f}]"
         return text if self.status is Status.SUPPORTED else f"{text} ({self.status})"
 
     def to_dict(self) -> dict[str, Any]:

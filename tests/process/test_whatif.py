@@ -279,3 +279,27 @@ def test_a_state_where_every_run_fails_shows_no_way_on() -> None:
     assert first.gain_if_continued.value is None
     with pytest.raises(ValueError, match="nothing but failure"):
         what_if(chain, [Reroute("crash", 0.5, "continue")], horizon=4)
+
+
+def test_a_long_curve_is_that_of_the_matrix_powers_and_costs_no_more_than_runs_last() -> None:
+    chain = unroll(HAND)
+    n = chain.n_inner
+    whole = np.zeros((n + 2, n + 2))
+    whole[:n], whole[n:, n:] = chain.rows[-1], np.eye(2)
+    curve = chain.success_within(100_000)
+    for d in (0, 1, 2, 7, 50, 300, 99_999):
+        expected = (chain.start @ np.linalg.matrix_power(whole, d))[n]
+        assert curve[d] == pytest.approx(expected, abs=1e-14)
+    never = chain.rows.copy()
+    never[:, 0] = np.eye(n + 2)[0]
+    kept = chain.with_rows(never).success_within(100_000)
+    whole[0] = np.eye(n + 2)[0]
+    assert kept[-1] == pytest.approx((chain.start @ np.linalg.matrix_power(whole, 999))[n])
+
+
+def test_numbers_of_steps_are_worded() -> None:
+    assert str(Cap(1)) == "runs may take 1 step"
+    answer = what_if(HAND, [Cap(1)], horizon=1)
+    assert "P(success within 1 step) " in str(answer)
+    with pytest.raises(ValueError, match="a cap of 100,001 steps is more than 100,000"):
+        what_if(HAND, [Cap(100_001)], horizon=1)

@@ -320,5 +320,5 @@ def _short(estimate: Estimate) -> str:
     if estimate.value is None:
         return "-"
     if estimate.interval is None:
-        return f"{estimate.value:.2f}"
-    return f"{estimate.value:.2f} [{estimate.interval.low:.2f}, {estimate.interval.high:.2f}]"
+        return f"{estimate.value:z.2f}"
+    return f"{estimate.value:z.2f} [{estimate.interval.low:z.2f}, {estimate.interval.high:z.2f}]"

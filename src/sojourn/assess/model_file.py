@@ -14,7 +14,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ import numpy.typing as npt
 from sojourn._files import write_text
 from sojourn.assess.state_file import state_model_from_dict, state_model_to_dict
 from sojourn.errors import ReaderError
+from sojourn.estimates import Estimate, Status
 from sojourn.process.base import TraceProcess
 from sojourn.process.draws import RefittedDraws
 from sojourn.process.unrolled import unroll
 from sojourn.states.model import StateModel
-from sojourn.tables import clean
+from sojourn.tables import clean, n_of
 
 __all__ = ["FORMAT_VERSION", "FittedModel", "ModelFileError", "read_model", "write_model"]
 
@@ -111,8 +112,9 @@ class FittedModel:
     def __str__(self) -> str:
         trained = self.trained_on
         lines = [
-            f"{self.process.name} process, {self.states.n_states} states, fitted to "
-            f"{trained['n_runs']} runs of {trained['n_tasks']} tasks, longest {self.horizon} steps",
+            f"{self.process.name} process, {n_of(self.states.n_states, 'state')}, fitted to "
+            f"{n_of(trained['n_runs'], 'run')} of {n_of(trained['n_tasks'], 'task')}, longest "
+            f"{n_of(self.horizon, 'step')}",
         ]
         lines += [f"  {line}" for line in self.claim_lines()]
         if self.draws.note is not None:
@@ -135,13 +137,25 @@ class FittedModel:
 
     def caution(self, name: str) -> str | None:
         """Return the caution under figures that rest on a claim; None where it is accepted."""
+        verdict = self._verdict(name)
+        if verdict == "accepted":
+            return None
+        return f"caution: these figures rest on the claim {name}, which is {verdict}"
+
+    def resting_on(self, name: str, estimate: Estimate) -> Estimate:
+        """Return an estimate that is no more than inconclusive where a claim is not accepted."""
+        verdict = self._verdict(name)
+        if verdict == "accepted" or estimate.value is None:
+            return estimate
+        reasons = (*estimate.reasons, f"the claim {name} is {verdict}")
+        return replace(estimate, status=Status.INCONCLUSIVE, reasons=reasons)
+
+    def _verdict(self, name: str) -> str:
         verdict = "not decided"
         for claim in self.certificate or ():
             if claim.get("claim") == name:
                 verdict = clean(claim.get("verdict", "-"), limit=20)
-        if verdict == "accepted":
-            return None
-        return f"caution: these figures rest on the claim {name}, which is {verdict}"
+        return verdict
 
 
 def write_model(model: FittedModel, path: str | os.PathLike[str]) -> None:

@@ -54,6 +54,11 @@ def command(
                 param_hint="--output",
             )
     fitted = load(model)
+    if between is not None and between[1] > fitted.horizon:
+        raise typer.BadParameter(
+            f"no run that was fitted has a step {between[1]}; the longest has {fitted.horizon}",
+            param_hint="--steps",
+        )
     try:
         text = export_process(fitted.process, to, steps=between)
         labels = None if beside is None else export_process(fitted.process, "lab")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _MAX_LISTED = 5
+_LONGEST_NOTE = 400
 
 
 def command(
@@ -114,9 +115,10 @@ def command(
             rng=seed,
         )
     write_model(model, output)
-    from sojourn.tables import clean, indent
+    from sojourn.tables import clean, indent, wrapped
 
-    typer.echo("\n".join([str(model), *indent(map(clean, model.trained_on["notes"]))]))
+    notes = wrapped(clean(note, limit=_LONGEST_NOTE) for note in model.trained_on["notes"])
+    typer.echo("\n".join([str(model), *indent(notes)]))
     if not quiet:
         typer.echo(f"wrote {output}", err=True)
 

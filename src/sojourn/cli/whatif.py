@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from sojourn.cli._options import Quiet
 if TYPE_CHECKING:
     from sojourn.assess.model_file import FittedModel
     from sojourn.process.changes import Change
-    from sojourn.process.whatif import FixRow
+    from sojourn.process.whatif import FixRow, WhatIf
 
 __all__ = ["command"]
 
@@ -67,6 +68,9 @@ def command(
         rows = most_valuable_fixes(fitted.process, **settings) if top else ()
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    if result is not None:
+        result = _effects_limited(fitted, result)
+    rows = tuple(_fix_limited(fitted, row) for row in rows)
     document = {
         "kind": "whatif",
         "process": fitted.process.name,
@@ -88,13 +92,35 @@ def command(
     typer.echo("\n".join(lines))
 
 
+def _effects_limited(fitted: FittedModel, result: WhatIf) -> WhatIf:
+    """Mark what a change would come to as far as the claim on memory bears it."""
+    figures = {}
+    for name in ("success_within", "success_ever", "mean_steps"):
+        effect = getattr(result, name)
+        figures[name] = replace(
+            effect,
+            difference=fitted.resting_on("order", effect.difference),
+            after=fitted.resting_on("order", effect.after),
+        )
+    return replace(result, **figures)
+
+
+def _fix_limited(fitted: FittedModel, row: FixRow) -> FixRow:
+    """Mark the same of a fix; that runs fail in a state is counted and needs no claim."""
+    return replace(
+        row,
+        gain_if_continued=fitted.resting_on("order", row.gain_if_continued),
+        gain_ever=fitted.resting_on("order", row.gain_ever),
+    )
+
+
 def _table(rows: tuple[FixRow, ...], horizon: int) -> list[str]:
     from sojourn.process.whatif import STRUCTURAL
-    from sojourn.tables import indent, text_table
+    from sojourn.tables import indent, n_of, text_table
 
     header = ("failures in", "if they succeeded", "if they went on")
     cells = [(row.state, str(row.gain), str(row.gain_if_continued)) for row in rows]
-    title = f"Increase of P(success within {horizon} steps) if no run failed there"
+    title = f"Increase of P(success within {n_of(horizon, 'step')}) if no run failed there"
     return [title, *indent(text_table(header, cells)), f"  {STRUCTURAL}"]
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sojourn._validation import check_positive_int
 from sojourn.process.unrolled import UnrolledChain
+from sojourn.tables import n_of
 
 __all__ = ["CHANGE_TYPES", "Cap", "Change", "ChangedRow", "Remove", "Reroute", "apply_changes"]
 
@@ -104,7 +105,7 @@ class Cap:
         check_positive_int(self.steps, name="steps")
 
     def __str__(self) -> str:
-        return f"runs may take {self.steps} steps"
+        return f"runs may take {n_of(self.steps, 'step')}"
 
 
 Change = Reroute | Remove | ChangedRow | Cap

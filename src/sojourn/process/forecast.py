@@ -27,6 +27,7 @@ from sojourn.process.base import TraceProcess
 from sojourn.process.draws import RefittedDraws, interval_of_draws
 from sojourn.process.unrolled import UnrolledChain, unroll
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = [
     "ForecastTables",
@@ -204,7 +205,7 @@ class ForecastTables:
         drawn[: len(draws)] = np.array(draws, dtype=np.float64).reshape(-1, 2)
         reasons: tuple[str, ...] = ()
         if step > self.horizon:
-            reasons = (f"beyond the longest observed run of {self.horizon} steps",)
+            reasons = (f"beyond the longest observed run of {n_of(self.horizon, 'step')}",)
         return (
             interval_of_draws(
                 success,

@@ -26,6 +26,8 @@ Floats = npt.NDArray[np.float64]
 _ROW_SUM_TOLERANCE = 1e-9
 _MAX_INNER = 3000
 _DENSE = 150
+# Less than this cannot change a share of runs in its last digit.
+_NOTHING = 1e-18
 
 
 @runtime_checkable
@@ -260,10 +262,17 @@ class UnrolledChain:
         if horizon < 0:
             raise ValueError(f"horizon must not be negative; got {horizon}")
         exits = self._exits(outcome)
-        steps = np.minimum(np.arange(horizon), self.n_layers - 1)
-        atom = self.start[self.n_inner + ("success", "failure").index(outcome)]
-        gained = (self.masses(horizon) * exits[steps]).sum(axis=1)
-        return np.cumsum(np.concatenate(([atom], gained)))
+        gained = np.zeros(horizon + 1)
+        gained[0] = self.start[self.n_inner + ("success", "failure").index(outcome)]
+        to_come = leads_out(self.rows[-1, :, : self.n_inner], exits[-1])
+        mass = self.start[: self.n_inner]
+        for t in range(horizon):
+            # In the last layer only what still leads to the end can add to the curve.
+            if t >= self.n_layers - 1 and mass[to_come].sum() < _NOTHING:
+                break
+            gained[t + 1] = mass @ exits[min(t, self.n_layers - 1)]
+            mass = mass @ self.layer(t + 1)[:, : self.n_inner]
+        return np.cumsum(gained)
 
 
 def unroll(process: Any) -> UnrolledChain:

@@ -30,6 +30,7 @@ from sojourn.process.changes import CHANGE_TYPES, Cap, Change, apply_changes
 from sojourn.process.draws import interval_of_draws, lost_too
 from sojourn.process.perturbation import PerturbationBound, perturbation_bound
 from sojourn.process.unrolled import UnrolledChain, unroll
+from sojourn.tables import n_of
 
 __all__ = [
     "Effect",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
+MAX_CAP = 100_000
 STRUCTURAL = "structural, not causal: the rest of the process is taken to stay as it is"
 
 
@@ -105,9 +107,11 @@ class WhatIf:
 
     def __str__(self) -> str:
         lines = [f"if {'; '.join(self.changes)}:"]
-        cap = f"{self.cap}" if self.cap == self.cap_before else f"{self.cap_before} -> {self.cap}"
+        cap = n_of(self.cap, "step")
+        if self.cap != self.cap_before:
+            cap = f"{self.cap_before:,} -> {cap}"
         lines += [
-            f"  P(success within {cap} steps)  {self.success_within}",
+            f"  P(success within {cap})  {self.success_within}",
             f"  P(success ever)  {self.success_ever}",
             f"  mean steps       {self.mean_steps}",
         ]
@@ -231,6 +235,11 @@ def what_if(
         raise ValueError("changes must be one or more of Reroute, Remove, ChangedRow and Cap")
     caps = [change.steps for change in changes if isinstance(change, Cap)]
     cap = caps[-1] if caps else horizon
+    if cap > MAX_CAP:
+        raise ValueError(
+            f"a cap of {cap:,} steps is more than {MAX_CAP:,}: drop it, P(success ever)"
+            " says the rest"
+        )
     before = _by_state(process)
     after = apply_changes(before, changes)
     pairs = [(chain, apply_changes(chain, changes)) for chain in map(unroll, draws)]
@@ -242,10 +251,12 @@ def what_if(
         drawn = np.array([figure(a, b) for a, b in pairs], dtype=np.float64).reshape(-1, 2)
         return lost_too(drawn, draws)
 
-    beyond = () if cap <= horizon else (f"beyond the longest observed run of {horizon} steps",)
+    beyond = (
+        () if cap <= horizon else (f"beyond the longest observed run of {n_of(horizon, 'step')}",)
+    )
     lost = _not_identified(process)
     open_ = "its states lead to no observed end" if lost else None
-    ever = (f"it extrapolates beyond the longest observed run of {horizon} steps",)
+    ever = (f"it extrapolates beyond the longest observed run of {n_of(horizon, 'step')}",)
 
     effect = partial(_effect, n_units=n_units, prob=ci_prob)
     return WhatIf(
@@ -352,7 +363,7 @@ def most_valuable_fixes(
     drawn = np.array([_fix_table(unroll(draw), horizon) for draw in draws])
     drawn = lost_too(drawn.reshape(-1, *own.shape), draws)
     lost = _not_identified(process)
-    ever = (f"it extrapolates beyond the longest observed run of {horizon} steps",)
+    ever = (f"it extrapolates beyond the longest observed run of {n_of(horizon, 'step')}",)
 
     def estimate(column: int, state: int, reasons: tuple[str, ...], missing: str) -> Estimate:
         value = None if column == 2 and lost else float(own[column, state])

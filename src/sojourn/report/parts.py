@@ -106,11 +106,11 @@ def estimate_cell(estimate: Estimate | None, digits: int = 3) -> str:
     """Return an estimate for a cell of a table; a question mark where it is not supported."""
     if estimate is None or estimate.value is None:
         return "-"
-    text = f"{estimate.value:.{digits}f}"
+    text = f"{estimate.value:z.{digits}f}"
     if estimate.interval is not None:
         # No break inside the interval: on a narrow screen it goes under the figure, whole.
         low, high = estimate.interval.low, estimate.interval.high
-        text += f" [{low:.{digits}f},\N{NO-BREAK SPACE}{high:.{digits}f}]"
+        text += f" [{low:z.{digits}f},\N{NO-BREAK SPACE}{high:z.{digits}f}]"
     return text if estimate.status is Status.SUPPORTED else f"{text}\N{NO-BREAK SPACE}?"
 
 
