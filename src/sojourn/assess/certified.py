@@ -29,6 +29,7 @@ from sojourn.process.candidates import CANDIDATES, check_candidate
 from sojourn.process.homogeneous import HomogeneousFit
 from sojourn.sequences import StateSequences
 from sojourn.states.model import StateModel
+from sojourn.tables import n_of
 
 __all__ = ["Certified", "ChainSettings", "ChainStreams", "certified", "part_to_forecast"]
 
@@ -218,8 +219,8 @@ def part_to_forecast(
         part = found.runs
         n_units = (np.unique(part.unit).size, np.unique(sequences.unit).size)
         note = (
-            f"what forecasts are worth is measured on the {part.n_runs} runs of {n_units[0]} tasks "
-            f"or clusters out of {n_units[1]} that the process was fitted to"
+            f"what forecasts are worth is measured on the {n_of(part.n_runs, 'run')} of "
+            f"{n_units[0]} tasks or clusters out of {n_units[1]} that the process was fitted to"
         )
         return part, (note,)
     return part_of(sequences, MAX_RUNS, np.inf, "the measure of forecasts", rng)

@@ -27,6 +27,7 @@ from sojourn.process.exact import test_exact
 from sojourn.process.published import PublishedCertificate, certify_published
 from sojourn.sequences import CENSORED, StateSequences
 from sojourn.states.model import StateModel, fit_states
+from sojourn.tables import n_of
 
 __all__ = [
     "MAX_RUNS",
@@ -247,7 +248,8 @@ def part_of(
     n_units = max(1, int(np.count_nonzero((runs <= max_runs) & (steps <= max_steps))))
     part = sequences.select(np.flatnonzero(place < n_units))
     note = (
-        f"{what} looks at the {part.n_runs} runs of {n_units} tasks or clusters drawn at random "
+        f"{what} looks at the {n_of(part.n_runs, 'run')} of "
+        f"{n_of(n_units, 'task or cluster', 'tasks or clusters')} drawn at random "
         f"out of {order.size}"
     )
     return part, (note,)
@@ -264,7 +266,8 @@ def _order_claim(
         else "the gain of a second step of memory is unknown"
     )
     if n_units < MIN_UNITS:
-        verdict, why = Verdict.INCONCLUSIVE, f"only {n_units} tasks or clusters"
+        few = n_of(n_units, "task or cluster", "tasks or clusters")
+        verdict, why = Verdict.INCONCLUSIVE, f"only {few}"
         advice: str | None = f"run at least {MIN_UNITS} tasks"
     elif within.order is Verdict.REJECTED:
         verdict, why = Verdict.REJECTED, "memory: the test inside tasks rejects"

@@ -31,6 +31,7 @@ from sojourn.process.exchange import ExchangeTest, test_exchange
 from sojourn.process.fit_test import FitTest, test_fit
 from sojourn.process.process_bound import BootstrappedProcess, ProcessBound, bound_process
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["Climb", "ProcessFindings", "climb"]
 
@@ -385,7 +386,8 @@ def _order_claim(
     by_step = process.name == "progress"
     verdict, why, advice = _by_exchange(pooled, within) if by_step else _by_simulation(fit_test)
     if n_units < MIN_UNITS:
-        verdict, why = Verdict.INCONCLUSIVE, f"only {n_units} tasks or clusters"
+        few = n_of(n_units, "task or cluster", "tasks or clusters")
+        verdict, why = Verdict.INCONCLUSIVE, f"only {few}"
         advice = f"run at least {MIN_UNITS} tasks"
     p = within.p_value if within.p_value is not None else pooled.p_value
     gain = pooled.gain if by_step else fit_test.order_gain

@@ -115,7 +115,8 @@ def choice_caption(chain: ChainFindings) -> str:
     if chain.chosen != choice.chosen:
         rule += " whose timing is accepted"
     return (
-        f"{choice.n_folds} folds over {choice.n_units} tasks or clusters, how well the ends of "
+        f"{choice.n_folds} folds over "
+        f"{n_of(choice.n_units, 'task or cluster', 'tasks or clusters')}, how well the ends of "
         f"held-out runs are foretold (* {chain.chosen}, {rule})"
     )
 

@@ -21,7 +21,7 @@ from sojourn.assess.summary import CorpusSummary
 from sojourn.attempts import MixingChoice
 from sojourn.corpus import Group, Policy
 from sojourn.estimates import Claim, Estimate, number
-from sojourn.tables import p_text
+from sojourn.tables import n_of, p_text
 
 if TYPE_CHECKING:
     from sojourn.assess.certify import Check
@@ -357,7 +357,7 @@ class TraceAssessment(Exported):
         return describe(self)
 
     def __repr__(self) -> str:
-        return f"<TraceAssessment of {self.group}: {self.corpus.n_counted} runs>"
+        return f"<TraceAssessment of {self.group}: {n_of(self.corpus.n_counted, 'run')}>"
 
     def _repr_html_(self) -> str:
         from sojourn.assess.notebook import notebook_html

@@ -261,7 +261,9 @@ def _gap_text(domain: DomainAssessment) -> str:
             f"positions of {n_of(gaps.n_sessions_ordered, 'session')} only order the tasks"
         )
     if gaps.n_unplaced:
-        parts.append(f"{gaps.n_unplaced} holes between tasks of two domains belong to neither")
+        holes = n_of(gaps.n_unplaced, "hole")
+        belong = "belongs" if gaps.n_unplaced == 1 else "belong"
+        parts.append(f"{holes} between tasks of two domains {belong} to neither")
     return "; ".join(parts)
 
 

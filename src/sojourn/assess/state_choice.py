@@ -32,7 +32,7 @@ from sojourn.process.forecast import path_values
 from sojourn.sequences import CENSORED, SUCCESS, StateSequences
 from sojourn.states import FEATURE_FIELDS, HISTORY_FEATURES, StateModel, fit_states
 from sojourn.states.model import runs_with_steps
-from sojourn.tables import text_table
+from sojourn.tables import n_of, text_table
 
 __all__ = ["StateChoice", "StateScore", "StateSpec", "choose_states", "state_specs"]
 
@@ -196,7 +196,8 @@ class StateChoice:
         what = {"ends": "the ends of runs", "success": "the success of runs under way"}[self.by]
         head = (
             f"states by how well {what} are foretold: {self.spec.label} "
-            f"({self.n_folds} folds, {self.n_tasks} tasks, {self.n_units} units)"
+            f"({n_of(self.n_folds, 'fold')}, {n_of(self.n_tasks, 'task')}, "
+            f"{n_of(self.n_units, 'unit')})"
         )
         rows = [
             (

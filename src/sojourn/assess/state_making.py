@@ -23,6 +23,7 @@ from sojourn.states.embedding import Embedder, NgramEmbedder
 from sojourn.states.features import FEATURE_FIELDS
 from sojourn.states.history import HISTORY_FEATURES
 from sojourn.states.model import StateModel, fit_states
+from sojourn.tables import n_of
 
 __all__ = ["MODES", "STATE_FEATURES", "MadeStates", "StateSettings"]
 
@@ -201,5 +202,6 @@ def _part_of(runs: ResolvedRuns, rng: np.random.Generator) -> tuple[ResolvedRuns
     sizes = np.bincount(rank[place])
     n_units = max(2, int(np.count_nonzero(np.cumsum(sizes) <= MAX_RUNS)))
     part = only_runs(runs, rank[place] < n_units)
-    told = f"; chosen on the {part.n_runs} runs of {n_units} tasks or clusters drawn at random"
+    drawn = n_of(n_units, "task or cluster", "tasks or clusters")
+    told = f"; chosen on the {n_of(part.n_runs, 'run')} of {drawn} drawn at random"
     return part, told

@@ -318,7 +318,7 @@ def _chain(result: TraceAssessment) -> list[str]:
         return []
     certificate = chain.certificate
     names = ", ".join(clean(name) for name in chain.states.state_names)
-    lines = [f"{chain.states.n_states} states from {chain.states.mode}: {names}"]
+    lines = [f"{n_of(chain.states.n_states, 'state')} from {chain.states.mode}: {names}"]
     rows: list[tuple[str, ...]] = []
     if certificate.pooled is not None and certificate.within is not None:
         pooled, within = certificate.pooled, certificate.within

@@ -15,6 +15,7 @@ from sojourn.attempts import TaskCounts
 from sojourn.corpus import ResolvedRuns
 from sojourn.estimates import Claim, Verdict
 from sojourn.process.incidence import Incidence
+from sojourn.tables import n_of
 
 __all__ = ["trace_cautions", "trace_claims"]
 
@@ -47,7 +48,7 @@ def trace_claims(
         verdict=Verdict.INCONCLUSIVE if more else Verdict.ACCEPTED,
         reasons=("counted",)
         if more is None
-        else (f"only {n_units} tasks or clusters to resample",),
+        else (f"only {n_of(n_units, 'task or cluster', 'tasks or clusters')} to resample",),
         next=more,
     )
     within = [row.k for row in attempts if not row.is_beyond]
@@ -99,7 +100,8 @@ def trace_claims(
             claim="horizon",
             verdict=Verdict.INCONCLUSIVE,
             reasons=(
-                f"no run is longer than {curves.horizon} steps: what lies beyond is never claimed",
+                f"no run is longer than {n_of(curves.horizon, 'step')}: what lies beyond is never "
+                "claimed",
             ),
             next="raise the step limit to learn what longer runs would give"
             if resolved.n_cut
@@ -118,11 +120,12 @@ def trace_cautions(
     """Yield what a reader of the figures must know."""
     n_units = counts.n_units
     if counts.max_attempts == 1:
-        yield Caution("SJ101", f"each of {counts.n_tasks} tasks was tried once")
+        yield Caution("SJ101", f"each of {n_of(counts.n_tasks, 'task')} was tried once")
     if n_units == 1:
         yield Caution("SJ112", "all runs belong to one task or cluster")
     elif n_units < MIN_UNITS:
-        yield Caution("SJ102", f"{n_units} tasks or clusters; {MIN_UNITS} are needed to certify")
+        few = n_of(n_units, "task or cluster", "tasks or clusters")
+        yield Caution("SJ102", f"{few}; {MIN_UNITS} are needed to certify")
     if counts.attempts.min() != counts.max_attempts:
         low, high = int(counts.attempts.min()), counts.max_attempts
         yield Caution("SJ103", f"tasks have {low} to {high} counted attempts")
@@ -152,8 +155,10 @@ def trace_cautions(
     if curves is None:
         yield Caution("SJ110", "the logs give no number of steps")
     elif n_unknown:
-        yield Caution("SJ109", f"{n_unknown} runs without their number of steps")
+        yield Caution("SJ109", f"{n_of(n_unknown, 'run')} without their number of steps")
     if counts.rate in (0.0, 1.0):
         yield Caution(
-            "SJ111", f"all {counts.n_runs} runs {'succeeded' if counts.rate else 'failed'}"
+            "SJ111",
+            f"{'all ' if counts.n_runs > 1 else ''}{n_of(counts.n_runs, 'run')} "
+            f"{'succeeded' if counts.rate else 'failed'}",
         )

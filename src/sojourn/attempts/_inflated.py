@@ -24,6 +24,7 @@ from sojourn.attempts._mixing_parts import (
 from sojourn.attempts.beta_binomial import count_law, rising_moments
 from sojourn.attempts.counts import TaskCounts
 from sojourn.estimates import Estimate
+from sojourn.tables import n_of
 
 __all__ = ["InflatedFit", "fit_inflated"]
 
@@ -80,7 +81,7 @@ class InflatedFit:
     def __str__(self) -> str:
         note = "" if self.is_identified else " (not identified by so few attempts)"
         return (
-            f"zero-one-inflated beta law of {self.counts.n_tasks} tasks{note}: "
+            f"zero-one-inflated beta law of {n_of(self.counts.n_tasks, 'task')}{note}: "
             f"never {self.never:.3f}, always {self.always:.3f}, "
             f"the others mean {self.mean:.3f}, ICC {self.icc:.3f}"
         )

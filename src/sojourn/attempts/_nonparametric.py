@@ -27,6 +27,7 @@ from sojourn.attempts._mixing_parts import (
 )
 from sojourn.attempts.counts import TaskCounts
 from sojourn.estimates import Estimate
+from sojourn.tables import n_of
 
 __all__ = ["NonparametricMixing", "fit_nonparametric"]
 
@@ -84,7 +85,7 @@ class NonparametricMixing:
             f"{weight:.3f} at {atom:.3f}" for atom, weight in zip(*self.clusters, strict=True)
         )
         note = "" if self.is_unique else "; other laws fit as well"
-        return f"law of {self.counts.n_tasks} tasks: {words}{note}"
+        return f"law of {n_of(self.counts.n_tasks, 'task')}: {words}{note}"
 
     @property
     def clusters(self) -> tuple[FloatArray, FloatArray]:

@@ -27,6 +27,7 @@ from sojourn._validation import check_fraction, check_positive_int, frozen_array
 from sojourn.attempts.counts import TaskCounts
 from sojourn.estimates import Estimate, Interval, Status
 from sojourn.stats import monte_carlo_p, weighted_quantiles
+from sojourn.tables import n_of
 
 __all__ = ["BetaBinomialPosterior", "fit_beta_binomial", "icc", "moment_icc", "predictive_check"]
 
@@ -69,7 +70,7 @@ class BetaBinomialPosterior:
 
     def __str__(self) -> str:
         return (
-            f"beta-binomial law of {self.n_tasks} tasks ({self.n_runs} runs): "
+            f"beta-binomial law of {n_of(self.n_tasks, 'task')} ({n_of(self.n_runs, 'run')}): "
             f"P(all tasks alike) {self.prob_homogeneous:.3f}, "
             f"mean {self.posterior_mean():.3f}, ICC {self.posterior_icc():.3f}"
         )

@@ -30,6 +30,7 @@ from sojourn.stats import (
     t_quantile,
     wilson,
 )
+from sojourn.tables import n_of
 
 __all__ = ["naive_rate", "pass_at", "pass_ats", "pass_hat", "pass_hats", "success_rate"]
 
@@ -328,7 +329,7 @@ def _estimate(sample: _Sample, settings: _Settings, draws: FloatArray | None = N
         repeated = int(np.count_nonzero(sample.counts.attempts >= 2))
         if 2 * repeated < sample.counts.n_tasks:
             reason = (
-                f"{repeated} of {sample.counts.n_tasks} tasks were tried twice or more: running "
+                f"{repeated} of {n_of(sample.counts.n_tasks, 'task')} tried twice or more: running "
                 "the same tasks again varies by an amount these data do not show"
             )
             return Estimate(

@@ -9,6 +9,7 @@ import numpy as np
 from sojourn._validation import check_positive_int, generator
 from sojourn.attempts.counts import TaskCounts
 from sojourn.stats import monte_carlo_p, permuted_dispersion, tarone
+from sojourn.tables import n_of
 
 __all__ = ["HomogeneityTest", "test_homogeneity"]
 
@@ -45,7 +46,8 @@ class HomogeneityTest:
             return f"test of equal tasks: none ({self.reason})"
         return (
             f"test of equal tasks: p = {self.p_value:.4g} "
-            f"(Tarone's Z {self.tarone_z:.2f}, {self.n_tasks} tasks, {self.n_runs} runs)"
+            f"(Tarone's Z {self.tarone_z:.2f}, {n_of(self.n_tasks, 'task')}, "
+            f"{n_of(self.n_runs, 'run')})"
         )
 
 

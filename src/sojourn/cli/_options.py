@@ -161,7 +161,7 @@ def read_corpus(
             format=format,
             options=options,
             strict=strict,
-            progress=lambda path, n: progress.say(f"reading {path.name}: {n} runs"),
+            progress=lambda path, n: progress.say(f"reading {path.name}: {n_of(n, 'run')}"),
         )
         if (spool := spool_of(files)) is not None:
             corpus = _named_plainly(corpus, spool)
@@ -212,7 +212,7 @@ def write_runs(corpus: TraceCorpus, output: Path) -> None:
 
     write = write_corpus if output.suffix == ".parquet" else write_jsonl
     write(corpus, output)
-    typer.echo(f"wrote {output}: {len(corpus)} runs, {corpus.steps.size} steps")
+    typer.echo(f"wrote {output}: {n_of(len(corpus), 'run')}, {n_of(corpus.steps.size, 'step')}")
 
 
 def write_tasks(log: SessionLog, output: Path) -> None:

@@ -211,7 +211,7 @@ def read_log(
             format=format,
             options=read_options(columns, scorer),
             strict=strict,
-            progress=lambda path, n: progress.say(f"reading {path.name}: {n} tasks"),
+            progress=lambda path, n: progress.say(f"reading {path.name}: {n_of(n, 'task')}"),
         )
     return log if names is None else names.sessions(log)
 

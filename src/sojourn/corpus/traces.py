@@ -17,6 +17,7 @@ import numpy.typing as npt
 from sojourn._validation import check_choice, frozen_array
 from sojourn.corpus.columns import Categorical, StepTypes
 from sojourn.records import End, LimitKind, Outcome, Skipped, Trace
+from sojourn.tables import n_of
 
 __all__ = [
     "ENDS",
@@ -170,7 +171,8 @@ class TraceCorpus:
         return int(self.outcome.size)
 
     def __repr__(self) -> str:
-        return f"<TraceCorpus of {len(self)} runs, {self.n_tasks} tasks, {self.steps.size} steps>"
+        size = ((len(self), "run"), (self.n_tasks, "task"), (self.steps.size, "step"))
+        return f"<TraceCorpus of {', '.join(n_of(n, noun) for n, noun in size)}>"
 
     @property
     def n_tasks(self) -> int:

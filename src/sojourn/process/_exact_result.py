@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.estimates import Verdict, number
+from sojourn.tables import n_of
 
 __all__ = ["ExactStatistic", "ExactTest"]
 
@@ -125,7 +126,8 @@ class ExactTest:
     def __str__(self) -> str:
         where = "within tasks" if self.within_tasks else "pooled"
         lines = [
-            f"{self.exactness} test of the first-order chain, {where}: {self.n_draws} draws, "
+            f"{self.exactness} test of the first-order chain, {where}: "
+            f"{n_of(self.n_draws, 'draw')}, "
             f"{self.movable_strata:.0%} of strata and {self.movable_steps:.0%} of steps can move"
         ]
         for family in ("order", "timing"):

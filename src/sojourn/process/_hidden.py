@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sojourn._validation import check_positive_int, generator
 from sojourn.process.base import GeometricTail
 from sojourn.sequences import FAILURE, SUCCESS, StateSequences
+from sojourn.tables import n_of
 
 __all__ = [
     "FittedOn",
@@ -41,9 +42,9 @@ class FittedOn(NamedTuple):
 
     def __str__(self) -> str:
         if self.n_runs == self.n_runs_given:
-            return f"{self.n_runs} runs of {self.n_units} units"
+            return f"{n_of(self.n_runs, 'run')} of {n_of(self.n_units, 'unit')}"
         return (
-            f"{self.n_runs} of {self.n_runs_given} runs, all those of {self.n_units} units "
+            f"{self.n_runs} of {self.n_runs_given} runs, all those of {n_of(self.n_units, 'unit')} "
             f"drawn out of {self.n_units_given}"
         )
 

@@ -27,6 +27,7 @@ from sojourn.process._incidence_cells import (
 from sojourn.process._incidence_result import Incidence, SimultaneousBands
 from sojourn.process._incidence_times import TimeCurve, TimeToFinish, no_times, times
 from sojourn.sequences import CENSORED, FAILURE, SUCCESS
+from sojourn.tables import n_of
 
 __all__ = ["fit_checked"]
 
@@ -193,7 +194,8 @@ def _success_times(
     n_units = np.unique(scene.runs.unit[successes]).size
     cautions = scene.support.cautions
     if n_units < min_units <= scene.runs.n_units:
-        cautions += (f"only {n_units} tasks or clusters with a success ({min_units} are needed)",)
+        few = n_of(n_units, "task or cluster", "tasks or clusters")
+        cautions += (f"only {few} with a success ({min_units} are needed)",)
     some = drawn.success[drawn.success[:, -1] > 0]
     return times(
         _time_curve(
@@ -265,5 +267,8 @@ def _support(
             f"{runs.n_limits} different step limits are put into {len(runs.limits)} groups"
         )
     if runs.n_shortened:
-        cautions.append(f"{runs.n_shortened} runs of more than {MAX_STEPS} steps are cut there")
+        are = "is" if runs.n_shortened == 1 else "are"
+        cautions.append(
+            f"{n_of(runs.n_shortened, 'run')} of more than {MAX_STEPS} steps {are} cut there"
+        )
     return _Support(to, reason, tuple(cautions))

@@ -12,6 +12,7 @@ from sojourn.estimates import Estimate, Interval, ReliabilityCurve, Status
 from sojourn.process._incidence_bands import Band
 from sojourn.process._incidence_limits import LimitCheck
 from sojourn.process._incidence_times import TimeToFinish, no_times
+from sojourn.tables import n_of
 
 __all__ = ["Incidence", "SimultaneousBands", "without_runs"]
 
@@ -135,7 +136,7 @@ class Incidence:
         if self.n_runs == 0 or d > self.horizon:
             reason = "no runs"
             if self.n_runs:
-                reason = f"beyond the longest observed run ({self.horizon} steps)"
+                reason = f"beyond the longest observed run ({n_of(self.horizon, 'step')})"
             return Estimate(
                 value=None, status=Status.WITHHELD, reasons=(reason,), estimand="population"
             )
@@ -203,13 +204,17 @@ class Incidence:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.n_runs} runs of {self.n_units} units, {self.n_censored} cut; longest "
-            f"{self.horizon} steps, supported to {self.supported_to}",
+            f"{n_of(self.n_runs, 'run')} of {n_of(self.n_units, 'unit')}, "
+            f"{self.n_censored} cut; longest "
+            f"{n_of(self.horizon, 'step')}, supported to {self.supported_to}",
             *self.reasons,
         ]
         if self.n_runs:
             steps = np.unique(np.linspace(0, self.horizon, 7).round().astype(int))
-            lines += [f"success within {d:>4} steps  {self.point(int(d))}" for d in steps]
+            lines += [
+                f"success within {d:>4} {'step ' if d == 1 else 'steps'}  {self.point(int(d))}"
+                for d in steps
+            ]
         lines += [
             f"mean steps (restricted)    {self.restricted_mean}",
             f"median steps               {self.median}",

@@ -30,6 +30,7 @@ from sojourn.process.absorbing import AbsorbingChain, leads_out
 from sojourn.process.base import GeometricTail, run_scores, task_scores
 from sojourn.process.homogeneous import RowPrior, start_row
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 if TYPE_CHECKING:
     from sojourn.process._progress_maximum import Anchor
@@ -134,10 +135,12 @@ class ProgressFit:
             lines.append(f"unidentified: no observed way to an end from {_list(self.unidentified)}")
         move, end, state = self.penalty
         lines += [
-            f"progress-dependent chain, {len(self.state_names)} states, {self.n_runs:g} runs, "
-            f"{self.n_tasks} tasks",
+            f"progress-dependent chain, {n_of(len(self.state_names), 'state')}, "
+            f"{self.n_runs:g} runs, "
+            f"{n_of(self.n_tasks, 'task')}",
             f"  P(success ever)   {self.success_ever}",
-            f"  longest run       {self.horizon} steps; constant from step {self.basis.shape[0]}",
+            f"  longest run       {n_of(self.horizon, 'step')}; constant from step "
+            f"{self.basis.shape[0]}",
             f"  parameters        {self.n_parameters}, of which splines {self.freedom:.1f}",
             f"  penalties         moves {move:.3g}, ends {end:.3g}"
             + (f", by state {state:.3g}" if self.by_state else ""),

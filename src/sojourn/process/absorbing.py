@@ -22,6 +22,7 @@ import numpy.typing as npt
 from sojourn._validation import check_choice, frozen_array
 from sojourn.process.base import run_scores, task_scores
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["AbsorbingChain", "ExitShares", "GoelOkumoto", "leads_out"]
 
@@ -155,7 +156,7 @@ class AbsorbingChain:
             raise ValueError(f"the initial probabilities sum to {start:.9g}, not to 1")
 
     def __str__(self) -> str:
-        lines = [f"absorbing chain of {self.n_states} states"]
+        lines = [f"absorbing chain of {n_of(self.n_states, 'state')}"]
         lines += [f"  P(success ever)   {self.success_ever:.4f}"]
         if self.is_absorbing:
             lines += [f"  mean steps        {self.mean_steps:.2f}"]

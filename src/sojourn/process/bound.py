@@ -36,6 +36,7 @@ from sojourn.process.unit_curves import (
     unit_tables,
 )
 from sojourn.sequences import CENSORED, StateSequences
+from sojourn.tables import n_of
 
 __all__ = [
     "CurveBound",
@@ -151,7 +152,7 @@ class MisspecificationBound:
     next: str | None
 
     def __str__(self) -> str:
-        lines = [f"timing: {self.verdict} (margin {self.margin:g}, {self.n_units} units)"]
+        lines = [f"timing: {self.verdict} (margin {self.margin:g}, {n_of(self.n_units, 'unit')})"]
         for name in ("success", "failure"):
             bound = getattr(self, name)
             if bound is not None:
@@ -396,7 +397,7 @@ def _judge(bounds: list[CurveBound], n_units: int, margin: float, richer: str) -
         return _Judged(
             Verdict.INCONCLUSIVE,
             _MIN_UNITS,
-            (f"{n_units} units, fewer than {_MIN_UNITS}: nothing is certified",),
+            (f"{n_of(n_units, 'unit')}, fewer than {_MIN_UNITS}: nothing is certified",),
             f"collect runs on at least {_MIN_UNITS} tasks",
         )
     if upper < margin:

@@ -33,6 +33,7 @@ from sojourn.process.candidates import (
 )
 from sojourn.process.process_bound import BootstrappedProcess
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["CandidateScore", "ProcessChoice", "choose_process"]
 
@@ -127,7 +128,7 @@ class ProcessChoice:
     def __str__(self) -> str:
         lines = [
             f"chosen: {self.chosen}, the simplest within one standard error of {self.best} "
-            f"({self.n_folds} folds over {self.n_units} units)",
+            f"({self.n_folds} folds over {n_of(self.n_units, 'unit')})",
             f"  {'process':18} {'score':>12} {'difference':>11} {'se':>7} {'parameters':>10}",
         ]
         for row in self.scores:

@@ -17,6 +17,7 @@ from sojourn.estimates import Estimate, Interval, Status
 from sojourn.process.counting import share_survivals
 from sojourn.process.incidence import aalen_johansen
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = [
     "CurveDifference",
@@ -149,7 +150,8 @@ def curve_difference(
     n_units = min(w.shape[1] for w, _ in weights)
     quantile = float(t_quantile(ci_prob, max(n_units - 1, 1)))
     error = drawn.std(axis=0, ddof=1)
-    reasons = () if n_units >= _MIN_UNITS else (f"only {n_units} tasks or clusters",)
+    few = n_of(n_units, "task or cluster", "tasks or clusters")
+    reasons = () if n_units >= _MIN_UNITS else (f"only {few}",)
     status = Status.INCONCLUSIVE if reasons else Status.SUPPORTED
     steps = -value[:, :horizon].sum()
     steps_error = float((-drawn[:, :, :horizon].sum(axis=(1, 2))).std(ddof=1))

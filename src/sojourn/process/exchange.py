@@ -25,6 +25,7 @@ from sojourn.estimates import Verdict, number
 from sojourn.process._exchange_kernels import Layout, draw_tables, lay_out, tables_of
 from sojourn.process._ranks import smallest_p, upper_p
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["ExchangeStatistic", "ExchangeTest", "test_exchange"]
 
@@ -126,7 +127,7 @@ class ExchangeTest:
         kind = "" if self.exactness == "exact" else f"{self.exactness} "
         lines = [
             f"memory given state and step, {where}: {kind}p = {p}, {self.verdict} "
-            f"({self.n_draws} draws, {self.movable_steps:.0%} of steps can move)"
+            f"({n_of(self.n_draws, 'draw')}, {self.movable_steps:.0%} of steps can move)"
         ]
         lines += [f"  {s.name:14} {s.value:10.4g}  p = {s.p_value:.4g}" for s in self.statistics]
         return "\n".join(lines + [f"  {reason}" for reason in self.reasons])
@@ -204,7 +205,7 @@ def test_exchange(
     runs = sequences.select(np.flatnonzero(sequences.lengths > 0))
     reasons = []
     if runs.n_runs < sequences.n_runs:
-        reasons.append(f"{sequences.n_runs - runs.n_runs} runs without a step are left out")
+        reasons.append(f"left out: {n_of(sequences.n_runs - runs.n_runs, 'run')} without a step")
     settings = _Settings(within_tasks, alpha, approximate)
     if runs.n_runs == 0:
         return _untested(runs, settings, (*reasons, "no run has a step"))

@@ -41,6 +41,7 @@ from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.base import GeometricTail, run_scores, task_scores
 from sojourn.process.counting import TransitionCounts, count_by_unit, count_transitions
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["HomogeneousFit", "RowPrior", "fit_homogeneous"]
 
@@ -90,8 +91,9 @@ class HomogeneousFit:
         if self.unidentified:
             lines.append(f"unidentified: no observed way to an end from {_list(self.unidentified)}")
         lines += [
-            f"homogeneous chain, {self.counts.n_states} states, {self.counts.n_runs} runs, "
-            f"{self.n_tasks} tasks",
+            f"homogeneous chain, {n_of(self.counts.n_states, 'state')}, "
+            f"{n_of(self.counts.n_runs, 'run')}, "
+            f"{n_of(self.n_tasks, 'task')}",
             f"  P(success ever)   {self.success_ever}",
             f"  mean steps        {self.mean_steps}",
             f"  prior mass        {self.prior.smoothing}, at most {self.prior_share.max():.1%} "

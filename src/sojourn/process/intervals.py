@@ -27,6 +27,7 @@ from sojourn.process.delta import delta_errors
 from sojourn.process.homogeneous import HomogeneousFit
 from sojourn.sequences import StateSequences
 from sojourn.stats.intervals import clopper_pearson, normal_quantile, t_quantile
+from sojourn.tables import n_of
 
 __all__ = ["ChainIntervals", "chain_intervals"]
 
@@ -82,7 +83,8 @@ class ChainIntervals:
     seed: int | None
 
     def __str__(self) -> str:
-        lines = [f"intervals by {self.method}, {self.n_units} units, {self.n_draws} draws"]
+        size = f"{n_of(self.n_units, 'unit')}, {n_of(self.n_draws, 'draw')}"
+        lines = [f"intervals by {self.method}, {size}"]
         lines += [f"  {name:<28}{estimate}" for name, estimate in self._estimates().items()]
         return "\n".join(lines)
 

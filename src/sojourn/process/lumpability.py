@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sojourn._validation import check_positive_int, generator
 from sojourn.estimates import number
 from sojourn.sequences import CENSORED, StateSequences
-from sojourn.tables import p_text, text_table
+from sojourn.tables import n_of, p_text, text_table
 
 __all__ = ["BlockLumpability", "LumpabilityTest", "test_lumpability"]
 
@@ -124,7 +124,7 @@ class LumpabilityTest:
         p = "not testable" if self.p_value is None else f"p {p_text(self.p_value)}"
         where = "within tasks" if self.within_tasks else "over all runs"
         lines = [
-            f"members of a block go on alike: {p} ({where}, {self.n_visits} visits, "
+            f"members of a block go on alike: {p} ({where}, {n_of(self.n_visits, 'visit')}, "
             f"{self.movable:.0%} of them can move), {self.gain:.4f} nats a step lost"
         ]
         rows = [

@@ -56,6 +56,7 @@ from sojourn.process._weighted import (
 from sojourn.process.base import GeometricTail, run_scores, task_scores
 from sojourn.process.homogeneous import start_row
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["OrderFit", "fit_order"]
 
@@ -126,8 +127,9 @@ class OrderFit:
             lines.append(f"unidentified: no observed way to an end from {names}")
         masses = ", ".join(f"{mass:.3g}" for mass in self.kappa)
         lines += [
-            f"chain of order {self.order}, {len(self.state_names)} states, "
-            f"{self.contexts.shape[0]} contexts, {self.n_runs} runs, {self.n_tasks} tasks",
+            f"chain of order {self.order}, {n_of(len(self.state_names), 'state')}, "
+            f"{n_of(self.contexts.shape[0], 'context')}, {n_of(self.n_runs, 'run')}, "
+            f"{n_of(self.n_tasks, 'task')}",
             f"  P(success ever)   {self.success_ever}",
             f"  mean steps        {self.mean_steps}",
             f"  back-off mass     {masses}",

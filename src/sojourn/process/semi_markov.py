@@ -53,6 +53,7 @@ from sojourn.process.absorbing import leads_out
 from sojourn.process.base import GeometricTail, run_scores, task_scores
 from sojourn.process.homogeneous import start_row
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["SemiMarkovFit", "fit_semi_markov"]
 
@@ -128,8 +129,9 @@ class SemiMarkovFit:
             names = ", ".join(repr(name) for name in self.unidentified)
             lines.append(f"unidentified: no observed way to an end from {names}")
         lines += [
-            f"semi-Markov chain, {len(self.state_names)} states, {self.n_runs} runs, "
-            f"{self.n_tasks} tasks, sojourn law {self.sojourn}",
+            f"semi-Markov chain, {n_of(len(self.state_names), 'state')}, "
+            f"{n_of(self.n_runs, 'run')}, "
+            f"{n_of(self.n_tasks, 'task')}, sojourn law {self.sojourn}",
             f"  P(success ever)   {self.success_ever}",
             f"  mean steps        {self.mean_steps}",
             f"  back-off mass     {self.kappa:.3g} (sojourns), {self.row_kappa:.3g} (rows)",

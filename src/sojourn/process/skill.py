@@ -24,6 +24,7 @@ from sojourn.process.base import TraceProcess
 from sojourn.process.forecast import path_values
 from sojourn.sequences import CENSORED, SUCCESS, StateSequences
 from sojourn.stats.intervals import clopper_pearson, t_quantile
+from sojourn.tables import n_of
 
 __all__ = ["CalibrationBin", "ForecastSkill", "forecast_skill"]
 
@@ -133,7 +134,8 @@ class ForecastSkill:
             f"  Brier score          {self.brier:.4f}, state-blind {self.blind_brier:.4f}",
             f"  outcome - forecast   {self.bias}",
             f"  at steps             {', '.join(map(str, self.steps))}; {self.n_forecasts} "
-            f"forecasts of {self.n_runs} runs, {self.n_units} units, {self.n_folds} folds",
+            f"forecasts of {n_of(self.n_runs, 'run')}, {n_of(self.n_units, 'unit')}, "
+            f"{self.n_folds} folds",
         ]
         return "\n".join(lines)
 

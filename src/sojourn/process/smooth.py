@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from sojourn.process.progress import ProgressFit, fit_progress
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["SmoothIncidence", "fit_smooth_incidence"]
 
@@ -41,9 +42,10 @@ class SmoothIncidence:
         fit = self.progress
         return "\n".join(
             [
-                f"smooth incidence, {fit.n_runs:g} runs, {fit.n_tasks} tasks",
+                f"smooth incidence, {fit.n_runs:g} runs, {n_of(fit.n_tasks, 'task')}",
                 f"  P(success ever)   {fit.success_ever}",
-                f"  longest run       {fit.horizon} steps; constant from step {fit.basis.shape[0]}",
+                f"  longest run       {n_of(fit.horizon, 'step')}; constant from step "
+                f"{fit.basis.shape[0]}",
                 f"  parameters        {fit.n_parameters}, of which splines {fit.freedom:.1f}",
             ]
         )

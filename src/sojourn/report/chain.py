@@ -13,7 +13,7 @@ from sojourn.estimates import Estimate, Status, Verdict
 from sojourn.process._exact_result import ExactTest
 from sojourn.report.parts import Figure, Rows, Section, estimate_cell, only, p_cell
 from sojourn.report.process import process_notes, process_paragraphs, process_tables
-from sojourn.tables import clean
+from sojourn.tables import clean, n_of
 
 __all__ = ["chain_sections"]
 
@@ -40,7 +40,7 @@ def _fit_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section:
     return Section(
         question=question,
         paragraphs=[
-            f"{chain.states.n_states} states from {chain.states.mode}: {names}.",
+            f"{n_of(chain.states.n_states, 'state')} from {chain.states.mode}: {names}.",
             _ever(chain.success_ever()),
             *process_paragraphs(chain),
         ],
@@ -156,8 +156,8 @@ def _states_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section
     counts = chain.fit.counts
     n_failed = int(counts.table[:, counts.n_states + 1].sum())
     table = Rows(
-        caption=f'Counted in {counts.n_runs:,} runs. "Then": runs that succeeded, failed or were '
-        "cut right after a step in this state.",
+        caption=f"Counted in {n_of(counts.n_runs, 'run')}. "
+        '"Then": runs that succeeded, failed or were cut right after a step in this state.',
         header=(
             "state",
             "steps a run",
@@ -202,7 +202,10 @@ def _states_section(chain: ChainFindings, figures: dict[str, Figure]) -> Section
     if ever.status is Status.WITHHELD:
         notes += [f"{reason}." for reason in ever.reasons]
     if chain.n_left_out:
-        notes.append(f"{chain.n_left_out} runs whose steps were not logged are left out here.")
+        are = "is" if chain.n_left_out == 1 else "are"
+        notes.append(
+            f"{n_of(chain.n_left_out, 'run')} whose steps were not logged {are} left out here."
+        )
     return Section(
         question="Where do runs get lost?",
         paragraphs=[

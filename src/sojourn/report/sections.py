@@ -16,7 +16,7 @@ from sojourn.report.chain import chain_sections
 from sojourn.report.figures import page_figures
 from sojourn.report.forecast import forecast_sections
 from sojourn.report.parts import Cell, Figure, Rows, Section, estimate_cell, only
-from sojourn.tables import clean, round_steps
+from sojourn.tables import clean, n_of, round_steps
 from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _attempt_section(result: TraceAssessment, figures: dict[str, Figure]) -> Sec
     same = len({row.n_tasks for row in within}) == 1
     table = Rows(
         caption="All k attempts at the same task, or at least one of them; averaged over "
-        + (f"{within[0].n_tasks:,} tasks" if same else "tasks")
+        + (n_of(within[0].n_tasks, "task") if same else "tasks")
         + ", drawn without replacement. R^k and 1-(1-R)^k: what the pooled rate R would claim.",
         header=("k", *(() if same else ("tasks",)), "pass^k", "R^k", "pass@k", "1-(1-R)^k"),
         rows=[
@@ -320,7 +320,7 @@ def _curve_section(result: TraceAssessment, figures: dict[str, Figure]) -> Secti
             else "Too few tasks: no step is supported."
         )
         + f" Nothing is known beyond the longest run "
-        f"({curves.horizon} steps), and the curves hold for the budget that was run.",
+        f"({n_of(curves.horizon, 'step')}), and the curves hold for the budget that was run.",
         *(f"{reason}." for reason in curves.reasons),
         *_missing_times(curves),
     ]

@@ -28,6 +28,7 @@ from sojourn.session.hmm import HMMSpec, prior_draws
 from sojourn.session.sampler import HMMPosterior, SamplerSettings, sample
 from sojourn.session.selection import SCORING, hac_standard_error
 from sojourn.stats.diagnostics import pareto_smoothed
+from sojourn.tables import n_of
 from sojourn.task_sequences import TaskSequences
 
 __all__ = [
@@ -77,7 +78,8 @@ class LeaveOneOut:
 
     def __str__(self) -> str:
         return (
-            f"Pareto k above 0.7 at {self.n_unreliable} of {self.index.size} tasks; leave-one-out "
+            f"Pareto k above 0.7 at {self.n_unreliable} of "
+            f"{n_of(self.index.size, 'task')}; leave-one-out "
             f"log score {self.elpd:.3f} (standard error {self.standard_error:.3f})"
         )
 
@@ -117,7 +119,7 @@ class LeaveFutureOut:
         return (
             f"{len(self.refits)} fits, {'all' if self.converged else 'NOT all'} converged, largest "
             f"Pareto k {worst:.2f}; leave-future-out log score {self.elpd:.3f} (standard error "
-            f"{self.standard_error:.3f}) over {self.index.size} tasks"
+            f"{self.standard_error:.3f}) over {n_of(self.index.size, 'task')}"
         )
 
 

@@ -26,7 +26,7 @@ from sojourn.session import reliability
 from sojourn.session.base import STARTS, DrawSummary, curve_from_draws, summarise
 from sojourn.session.hmm import HMMSpec, check_weights, encode, prior_draws, sequences_shares
 from sojourn.stats.diagnostics import DrawDiagnostics, diagnose
-from sojourn.tables import clean
+from sojourn.tables import clean, n_of
 from sojourn.task_sequences import TaskSequences
 
 __all__ = ["PUBLISHED", "HMMPosterior", "SamplerSettings", "StateSummary", "sample"]
@@ -167,9 +167,10 @@ class HMMPosterior:
         worst = max(self.diagnostics.values(), key=lambda d: d.r_hat)
         ess = min(min(d.ess_bulk, d.ess_tail) for d in self.diagnostics.values())
         lines = [
-            f"session HMM, {self.spec.n_states} states, {self.n_tasks} tasks in "
-            f"{self.n_sessions} sessions",
-            f"{self.n_chains} chains x {self.n_draws} draws, largest R-hat {worst.r_hat:.4f}, "
+            f"session HMM, {n_of(self.spec.n_states, 'state')}, {n_of(self.n_tasks, 'task')} in "
+            f"{n_of(self.n_sessions, 'session')}",
+            f"{n_of(self.n_chains, 'chain')} x {n_of(self.n_draws, 'draw')}, largest R-hat "
+            f"{worst.r_hat:.4f}, "
             f"fewest effective draws {ess:.0f}, "
             + ("converged" if self.converged else "NOT converged"),
         ]

@@ -24,6 +24,7 @@ from sojourn.states.embedding import Embedder
 from sojourn.states.features import FEATURE_FIELDS, OTHER
 from sojourn.states.history import HISTORY_FEATURES
 from sojourn.states.rule import ClusterRule, Description, fit_clusters
+from sojourn.tables import n_of
 
 __all__ = ["StateMembers", "StateModel", "fit_states", "runs_with_steps"]
 
@@ -63,7 +64,7 @@ class StateModel:
     clusters: ClusterRule | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        lines = [f"{self.n_states} states from {self.mode}: {', '.join(self.state_names)}"]
+        lines = [f"{n_of(self.n_states, 'state')} from {self.mode}: {', '.join(self.state_names)}"]
         lines += [f"  silhouette at {m:>3} states  {value:.3f}" for m, value in self.silhouette]
         return "\n".join(lines)
 
