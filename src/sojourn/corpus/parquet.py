@@ -205,7 +205,7 @@ def _batch(batch: Any) -> TraceBatch:
     }
     for name in _INTS:
         numbers[name] = _whole_numbers(batch.column(name), name)
-    numbers["score"] = batch.column("score").fill_null(np.nan).to_numpy(zero_copy_only=False)
+    numbers["score"] = _plain(batch.column("score"), np.nan)
     labels = {
         name: _categorical(batch.column(name)) for name in (*LABEL_COLUMNS, "task_set", "task_id")
     }
@@ -213,13 +213,13 @@ def _batch(batch: Any) -> TraceBatch:
     if "step_name" not in names:
         return TraceBatch(n_runs=n_runs, numbers=numbers, labels=labels)
     lists = {name: batch.column(name) for name in _STEP_COLUMNS if name in names}
-    offsets = lists["step_name"].offsets.to_numpy().astype(np.int64)
+    offsets = _plain(lists["step_name"].offsets).astype(np.int64)
     flat = {name: column.flatten() for name, column in lists.items()}
     n_steps = int(offsets[-1] - offsets[0])
     if any(len(column) != n_steps for column in flat.values()):
         raise ValueError("the step columns differ in length")
     steps, step_types = _step_codes(flat)
-    digests = flat["step_digest"].to_numpy() if "step_digest" in flat else None
+    digests = _plain(flat["step_digest"]) if "step_digest" in flat else None
     lengths = np.diff(offsets)
     if ((lengths > 0) & (numbers["n_steps"] != lengths)).any():
         raise ValueError("n_steps is not the number of steps")
@@ -248,16 +248,35 @@ def _check_runs(numbers: dict[str, npt.NDArray[Any]], labels: dict[str, Categori
         raise ValueError("score is infinite in a row")
 
 
+def _plain(column: Any, missing: float | None = None) -> npt.NDArray[Any]:
+    """Return a column of numbers as an array, `missing` where there is none.
+
+    Not by ``to_numpy`` and ``fill_null``: they import pandas wherever it is installed, which
+    takes longer than reading a corpus.
+    """
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise ValueError(f"{str(column.type)[:40]} stands where numbers are expected")
+    if not column.null_count:
+        return np.from_dlpack(column)
+    if missing is None:
+        raise ValueError("a number is missing")
+    all_rows = [None, column.buffers()[1]]
+    values = pa.Array.from_buffers(column.type, len(column), all_rows, offset=column.offset)
+    there = np.from_dlpack(column.is_valid().cast("int8")) == 1
+    return np.where(there, np.from_dlpack(values), missing)
+
+
 def _whole_numbers(column: Any, name: str) -> npt.NDArray[np.int32]:
     import pyarrow as pa
 
     if not pa.types.is_integer(column.type):
         raise ValueError(f"{name} is {str(column.type)[:40]}, not a whole number")
-    known = column.drop_null().to_numpy(zero_copy_only=False)
+    known = _plain(column.drop_null())
     if known.size and not 0 <= known.min() <= known.max() < 2**31:
         raise ValueError(f"{name} lies outside 0 to 2**31 - 1")
-    values: npt.NDArray[np.int32] = column.cast(pa.int32()).fill_null(-1).to_numpy()
-    return values
+    return _plain(column.cast(pa.int32()), -1)
 
 
 def _categorical(column: Any) -> Categorical:
@@ -273,8 +292,7 @@ def _coded(column: Any) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
         column = column.dictionary_encode()
     if not pa.types.is_string(column.dictionary.type) or column.dictionary.null_count:
         raise ValueError(f"a label is {str(column.dictionary.type)[:40]}, not a text")
-    indices = column.indices.fill_null(-1) if column.indices.null_count else column.indices
-    return indices.to_numpy(zero_copy_only=False), tuple(column.dictionary.to_pylist())
+    return _plain(column.indices, -1), tuple(column.dictionary.to_pylist())
 
 
 def _enum_codes(column: Any, members: tuple[str, ...], name: str) -> npt.NDArray[np.int8]:
@@ -290,7 +308,7 @@ def _step_codes(flat: dict[str, Any]) -> tuple[npt.NDArray[np.int32], StepTypes]
     name, names = _coded(flat["step_name"])
     actor = _enum_codes(flat["step_actor"], tuple(map(str, ACTORS)), "step_actor")
     kind = _enum_codes(flat["step_kind"], tuple(map(str, STEP_KINDS)), "step_kind")
-    ok = flat["step_ok"].cast("int8").fill_null(-1).to_numpy(zero_copy_only=False)
+    ok = _plain(flat["step_ok"].cast("int8"), -1)
     n_calls = _whole_numbers(flat["step_calls"], "step_calls")
     for part in (name, actor, kind, n_calls):
         if part.size and part.min() < 0:
