@@ -150,9 +150,12 @@ def to_svg(axes: Axes, *, description: str) -> str:
     """
     from html import escape
 
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     buffer = io.StringIO()
-    figure: Any = axes.figure
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    # Not by savefig, which draws every figure twice.
+    canvas: Any = FigureCanvasSVG(axes.figure)
+    canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = svg.replace(INK, "currentColor")
