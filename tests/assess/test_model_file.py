@@ -21,7 +21,7 @@ from sojourn.assess.state_making import StateSettings
 from sojourn.corpus import TraceCorpus
 from sojourn.corpus.simulated import corpus_of_sequences
 from sojourn.errors import NothingUsableError, ReaderError
-from sojourn.estimates import Claim, Status, Verdict
+from sojourn.estimates import Claim, Estimate, Interval, Status, Verdict
 from sojourn.process.homogeneous import fit_homogeneous
 from sojourn.process.phases import fit_phases
 from sojourn.process.simulate import preset, simulate_tasks
@@ -326,9 +326,29 @@ def test_findings_withhold_what_a_rejected_claim_bears(corpus: TraceCorpus) -> N
     assert fixes[0]["gain_if_continued"]["status"] == "withheld"
     json.dumps([found.forecast_dict(), fixes], allow_nan=False)
     assert "structural, not causal" in str(found)
+    assert "what comes of runs that went on is not given: the claim order is rejected" in str(found)
     good = assess_forecast(states, sequences, fit, ACCEPTED, 1, n_draws=19)
     if good.claim.verdict is not Verdict.REJECTED:
         assert all(e.value is not None for row in good.rows for e in row.success)
+
+
+def test_fixes_of_states_where_no_run_fails_are_counted_not_listed(corpus: TraceCorpus) -> None:
+    states = fit_states(corpus)
+    sequences = states.transform(corpus)
+    found = assess_forecast(states, sequences, fit_homogeneous(sequences), ACCEPTED, 1, n_draws=19)
+    assert found.fixes is not None
+    assert found.told_fixes == found.fixes
+    assert found.fix_notes == ()
+    none = Estimate(value=0.0, interval=Interval(low=0.0, high=0.0004, ci_prob=0.95, kind="x"))
+    rest = tuple(replace(row, gain=none) for row in found.fixes[1:])
+    few = replace(found, fixes=(found.fixes[0], *rest))
+    assert few.told_fixes == found.fixes[:1]
+    assert few.fix_notes == (f"in {len(rest)} other states hardly a run fails",)
+    assert few.fix_notes[0] in str(few)
+    table = str(few)[str(few).index("failures in") :]
+    assert not [row.state for row in rest if f" {row.state} " in table]
+    nobody = replace(found, fixes=rest)
+    assert nobody.told_fixes == rest[:1]
 
 
 def test_hidden_phases_have_forecasts_and_no_fixes(corpus: TraceCorpus) -> None:

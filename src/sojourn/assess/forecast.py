@@ -25,7 +25,7 @@ from sojourn.process.unrolled import unroll
 from sojourn.process.whatif import STRUCTURAL, FixRow, most_valuable_fixes
 from sojourn.sequences import StateSequences
 from sojourn.states.model import StateModel
-from sojourn.tables import clean, indent, text_table
+from sojourn.tables import clean, indent, n_of, text_table
 
 __all__ = [
     "ForecastFindings",
@@ -38,6 +38,7 @@ __all__ = [
 
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 _SHOWN = 5
+_VISIBLE = 0.0005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,24 @@ class ForecastFindings:
             or self.rows[:1]
         )
 
+    @property
+    def told_fixes(self) -> tuple[FixRow, ...]:
+        """The fixes of states in which runs do fail, as far as three digits show it."""
+        rows = self.fixes or ()
+        return tuple(row for row in rows if _shows(row.gain)) or rows[:1]
+
+    @property
+    def fix_notes(self) -> tuple[str, ...]:
+        """What is not in the rows of `told_fixes`, and why."""
+        told, notes = self.told_fixes, []
+        why = {row.gain_if_continued.reasons for row in told if row.gain_if_continued.value is None}
+        for reasons in sorted(why):
+            notes.append(f"what comes of runs that went on is not given: {'; '.join(reasons)}")
+        n_other = len(self.fixes or ()) - len(told)
+        if n_other:
+            notes.append(f"in {n_of(n_other, 'other state')} hardly a run fails")
+        return tuple(notes)
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
@@ -148,11 +167,12 @@ class ForecastFindings:
             lines.append("What a fix would be worth (" + STRUCTURAL + ")")
             rows = [
                 (row.state, _short(row.gain), _short(row.gain_if_continued))
-                for row in self.fixes[:_SHOWN]
+                for row in self.told_fixes[:_SHOWN]
             ]
             lines += indent(
                 text_table(("failures in", "if they succeeded", "if they went on"), rows)
             )
+            lines += indent(self.fix_notes)
         return lines
 
 
@@ -314,6 +334,12 @@ def limited(estimate: Estimate, verdict: Verdict, claim: str) -> Estimate:
         status=Status.INCONCLUSIVE,
         reasons=(*estimate.reasons, f"{claim} is inconclusive"),
     )
+
+
+def _shows(gain: Estimate) -> bool:
+    if gain.value is None:
+        return True
+    return max(gain.value, 0.0 if gain.interval is None else gain.interval.high) >= _VISIBLE
 
 
 def _short(estimate: Estimate) -> str:

@@ -110,7 +110,7 @@ def _calibration_figure(skill: ForecastSkill) -> Figure:
 
 
 def _fixes(found: ForecastFindings, *, drawn: bool) -> Section:
-    fixes = (found.fixes or ())[:_MAX_FIXES]
+    fixes = found.told_fixes[:_MAX_FIXES]
     pictures = []
     if drawn:
         caption = (
@@ -145,6 +145,7 @@ def _fixes(found: ForecastFindings, *, drawn: bool) -> Section:
                 ],
             )
         ],
+        notes=[f"{note[:1].upper()}{note[1:]}." for note in found.fix_notes],
     )
 
 
