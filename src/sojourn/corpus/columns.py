@@ -281,7 +281,8 @@ def combinations(
         # Not by pa.array and to_numpy, which import pandas wherever it is installed.
         numbers = pa.Array.from_buffers(pa.int64(), n_rows, [None, pa.py_buffer(mixed)])
         encoded = numbers.dictionary_encode()
-        code, n_codes = np.from_dlpack(encoded.indices), len(encoded.dictionary)
+        code = np.asarray(np.from_dlpack(encoded.indices), np.int32)
+        n_codes = len(encoded.dictionary)
     first = np.zeros(n_codes, np.intp)
     # Written backwards, so that the first row of each combination is written last.
     first[code[::-1]] = np.arange(n_rows - 1, -1, -1)

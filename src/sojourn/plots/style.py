@@ -154,7 +154,8 @@ def to_svg(axes: Axes, *, description: str) -> str:
 
     buffer = io.StringIO()
     # Not by savefig, which draws every figure twice.
-    canvas: Any = FigureCanvasSVG(axes.figure)
+    figure: Any = axes.figure
+    canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
