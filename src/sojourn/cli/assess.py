@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +43,7 @@ from sojourn.cli._sessions import (
 )
 from sojourn.cli._states import Encoder, Features, NStates, States, state_settings
 from sojourn.cli._stdin import as_files
+from sojourn.cli._targets import spare_inputs
 
 if TYPE_CHECKING:
     from sojourn.assess import (
@@ -164,7 +166,8 @@ def command(
     chosen = policy(limits, faults)
     if not 0 < ci < 1:
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
-    check_targets(html, json, markdown=markdown, junit=junit)
+    inputs = (*paths, outcomes, profile)
+    check_targets(html, json, markdown=markdown, junit=junit, inputs=inputs)
     if dry_run:
         from sojourn.cli._dry_run import show
 
@@ -302,16 +305,21 @@ def check_targets(
     *,
     markdown: Path | None = None,
     junit: Path | None = None,
+    inputs: Sequence[str | Path | None] = (),
 ) -> None:
-    """Refuse, before any work is done, what could not be written after it."""
-    for name, target in (
+    """Refuse, before any work is done, what could not be written after it, or over `inputs`."""
+    targets = (
         ("--html", html),
         ("--json", json),
         ("--markdown", markdown),
         ("--junit", junit),
-    ):
-        if target is None or str(target) == "-":
+    )
+    spare_inputs(targets, inputs)
+    for name, target in targets:
+        if target is None or (str(target) == "-" and name == "--json"):
             continue
+        if str(target) == "-":
+            raise typer.BadParameter("name a file; only --json writes to -", param_hint=name)
         folder = Path(target).parent
         if not folder.is_dir():
             raise typer.BadParameter(f"there is no folder {folder}", param_hint=name)

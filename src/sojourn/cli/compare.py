@@ -88,7 +88,7 @@ def command(
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
     if not 0 < equivalent < 1:
         raise typer.BadParameter("must lie between 0 and 1", param_hint="--equivalent")
-    check_targets(html, json)
+    check_targets(html, json, inputs=(*paths, outcomes, profile))
     if (by is None) == (len(paths) == 1):
         raise typer.BadParameter(
             "name two or more sources, or one and the field to split it by (--by model)"

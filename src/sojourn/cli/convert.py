@@ -26,6 +26,7 @@ from sojourn.cli._options import (
 )
 from sojourn.cli._sessions import As, read_log, refuse, stream
 from sojourn.cli._stdin import as_files
+from sojourn.cli._targets import spare_inputs
 from sojourn.records import Skipped
 
 __all__ = ["command"]
@@ -61,6 +62,7 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Convert logs into one file: outcomes and the structure of steps, no text."""
+    spare_inputs((("--output", output),), (*paths, outcomes))
     names = anonymiser(anonymise, anonymise_key)
     with as_files(paths) as files:
         kind = stream(files, wanted=as_, format=format, quiet=quiet, outcomes=outcomes)

@@ -21,6 +21,7 @@ from sojourn.cli._options import (
     read_corpus,
 )
 from sojourn.cli._states import Encoder, Features, NStates, States, state_settings
+from sojourn.cli._targets import spare_inputs
 from sojourn.cli.assess import By, Faults, Limits, Seed
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def command(
     """Fit a process to one group of runs and keep it in a file."""
     chosen = policy(limits, faults)
     _check_process(process)
+    spare_inputs((("--output", output),), (*paths, outcomes))
     if not output.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
     if output.is_dir():

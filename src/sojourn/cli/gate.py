@@ -111,9 +111,9 @@ def command(
         if value not in known:
             raise typer.BadParameter(f"{value!r} is none of {', '.join(known)}", param_hint=name)
     chosen = policy(limits, faults)
-    for target in (junit, markdown):
-        check_targets(target, json)
     paths, rules = sort_words(words, rule or [])
+    inputs = (*paths, outcomes, profile, baseline)
+    check_targets(None, json, markdown=markdown, junit=junit, inputs=inputs)
     if not rules and baseline is None and per_task is None:
         raise typer.BadParameter("name a rule, such as 'success_rate >= 0.8', or --baseline PATH")
 

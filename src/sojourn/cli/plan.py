@@ -55,8 +55,8 @@ def command(
     from sojourn.cli._progress import Progress
 
     chosen = policy(limits, faults)
-    check_targets(None, json)
     paths, rules = sort_words(words, [])
+    check_targets(None, json, inputs=(*paths, outcomes))
     if len(rules) > 1:
         raise typer.BadParameter("plan for one rule at a time", param_hint="RULE")
     if width is None and gain is None and not rules:

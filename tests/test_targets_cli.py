@@ -1,0 +1,61 @@
+"""No command writes over what it reads, or two outputs into one file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sojourn.cli.main import main
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    path = tmp_path / "runs.jsonl"
+    rows = ({"task_id": f"t{n % 20}", "outcome": n % 3 > 0, "n_steps": 2} for n in range(40))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+RULE = "success_rate >= 0.1"
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["assess", "IN", "--no-chain", "--html", "IN"], "--html"),
+        (["assess", "IN", "--no-chain", "--json", "IN"], "--json"),
+        (["gate", "IN", RULE, "--junit", "IN"], "--junit"),
+        (["gate", "IN", RULE, "--baseline", "OTHER", "--markdown", "OTHER"], "--markdown"),
+        (["gate", "IN", RULE, "--junit", "LINK"], "--junit"),
+        (["gate", "IN", RULE, "--junit", "OUT", "--markdown", "OUT"], "--markdown"),
+        (["gate", "IN", RULE, "--junit", "-"], "--junit"),
+        (["compare", "IN", "OTHER", "--html", "OTHER"], "--html"),
+        (["compare", "IN", "OTHER", "--html", "OUT", "--json", "OUT"], "--json"),
+        (["plan", "IN", RULE, "--json", "IN"], "--json"),
+        (["convert", "IN", "-o", "IN"], "--output"),
+        (["fit", "IN", "-o", "IN"], "--output"),
+    ],
+)
+def test_what_is_read_is_not_written_over(
+    words: list[str], option: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, link, out = (runs.with_name(name) for name in ("b.jsonl", "l.jsonl", "out"))
+    other.write_bytes(runs.read_bytes())
+    link.symlink_to(runs)
+    before = runs.read_bytes()
+    names = {"IN": runs, "OTHER": other, "LINK": link, "OUT": out}
+    assert main([str(names.get(word, word)) for word in words]) == 2
+    assert option in capsys.readouterr().err
+    assert runs.read_bytes() == other.read_bytes() == before
+    assert not out.exists()
+
+
+def test_a_report_may_stand_beside_logs_and_be_written_again(runs: Path) -> None:
+    report = runs.with_name("gate.xml")
+    for _ in range(2):
+        assert main(["gate", str(runs.parent), RULE, "--junit", str(report)]) == 0
+    assert report.read_text().startswith("<?xml")
+    null = ["--junit", "/dev/null", "--markdown", "/dev/null"]
+    assert main(["gate", str(runs), RULE, *null]) == 0
