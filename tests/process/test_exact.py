@@ -228,6 +228,19 @@ def test_same_seed_same_answer_whatever_the_workers(rng: np.random.Generator) ->
     assert other.to_dict() != alone.to_dict()
 
 
+def test_corpora_kept_in_memory_or_drawn_anew_give_the_same_answer(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sequences = react_like(rng, 60, per_task=3)
+    kept = exact.test_exact(sequences, within_tasks=True, n_draws=99, rng=3)
+    monkeypatch.setattr(exact, "_MOST_KEPT", 0)
+    anew = exact.test_exact(sequences, within_tasks=True, n_draws=99, rng=3)
+    assert kept.movable_strata > 0.5
+    assert json.dumps(kept.to_dict()) == json.dumps(anew.to_dict())
+    for one, other in zip(kept.statistics, anew.statistics, strict=True):
+        np.testing.assert_array_equal(one.draws, other.draws)
+
+
 def test_relabelled_states_and_reordered_runs_give_the_same_statistics(
     rng: np.random.Generator,
 ) -> None:

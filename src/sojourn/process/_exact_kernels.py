@@ -17,6 +17,7 @@ from sojourn._numba import kernel
 __all__ = [
     "Chain",
     "Design",
+    "Drawn",
     "Reference",
     "accumulate_tables",
     "count_corpus",
@@ -77,6 +78,15 @@ class Reference(NamedTuple):
     curves: Floats  # (2, horizon + 1): expected incidence of success and failure
     bucket: Ints  # (n,): bucket of a step by its index in the run, the last one for later steps
     log_int: Floats  # (n_steps + 1,): logarithms of whole numbers
+
+
+class Drawn(NamedTuple):
+    """Places for drawn corpora: one for each draw, so that none is drawn twice, or a single one."""
+
+    states: npt.NDArray[np.int32]  # (n_places, n_steps)
+    offsets: Ints  # (n_places, n_runs + 1)
+    event: Events  # (n_places, n_runs)
+    filled: Flags  # (1,): whether every place holds the corpus of its seed
 
 
 @kernel
@@ -491,14 +501,24 @@ def draw_corpus(
 
 @kernel
 def draw_statistics(
-    seeds: Seeds, design: Design, hub: Chain, reference: Reference, out: Floats, moved: Flags
+    seeds: Seeds,
+    design: Design,
+    hub: Chain,
+    reference: Reference,
+    out: Floats,
+    moved: Flags,
+    drawn: Drawn,
 ) -> None:
-    """Draw one corpus a seed and fill its row of statistics (n_draws, 6 + m)."""
-    states = np.empty(design.edges.size, dtype=np.int32)
-    offsets = np.empty(design.offsets.size, dtype=np.int64)
-    event = np.empty(design.starts.size, dtype=np.int8)
+    """Draw one corpus a seed and fill its row of statistics (n_draws, 6 + m).
+
+    Where there is a place for every draw, `accumulate_tables` has left them there.
+    """
+    kept = drawn.states.shape[0] == seeds.size and drawn.filled[0]
     for b in range(seeds.size):
-        draw_corpus(seeds[b], design, hub, states, offsets, event, moved)
+        k = b if kept else 0
+        states, offsets, event = drawn.states[k], drawn.offsets[k], drawn.event[k]
+        if not kept:
+            draw_corpus(seeds[b], design, hub, states, offsets, event, moved)
         statistics_of(states, offsets, event, design.n_states, reference, out[b])
 
 
@@ -512,25 +532,26 @@ def accumulate_tables(
     bucket_sum: Ints,
     curve_sum: Floats,
     moved: Flags,
+    drawn: Drawn,
 ) -> None:
-    """Draw one corpus a seed and add up its tables and curves."""
+    """Draw one corpus a seed and add up its tables and curves; keep it if there is a place."""
     m = design.n_states
     horizon = curve_sum.shape[1] - 1
-    states = np.empty(design.edges.size, dtype=np.int32)
-    offsets = np.empty(design.offsets.size, dtype=np.int64)
-    event = np.empty(design.starts.size, dtype=np.int8)
     triple = np.empty(triple_sum.shape, dtype=np.int64)
     bucket = np.empty(bucket_sum.shape, dtype=np.int64)
     squares = np.empty(m, dtype=np.int64)
     endings = np.empty((3, horizon + 2))
     curves = np.empty((2, horizon + 1))
     for b in range(seeds.size):
+        k = b % drawn.states.shape[0]
+        states, offsets, event = drawn.states[k], drawn.offsets[k], drawn.event[k]
         draw_corpus(seeds[b], design, hub, states, offsets, event, moved)
         tabulate(states, offsets, event, reference.bucket, triple, bucket, squares, endings)
         incidence_curves(endings, curves)
         triple_sum += triple
         bucket_sum += bucket
         curve_sum += curves
+    drawn.filled[0] = drawn.states.shape[0] == seeds.size
 
 
 @kernel

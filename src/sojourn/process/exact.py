@@ -28,6 +28,7 @@ from sojourn.estimates import Verdict
 from sojourn.process._exact_kernels import (
     Chain,
     Design,
+    Drawn,
     Reference,
     accumulate_tables,
     count_corpus,
@@ -53,6 +54,7 @@ _N_BUCKETS = 2  # early and late steps: more buckets find drifts less often
 _LONGEST_HORIZON = 20_000
 _N_CHUNKS = 8
 _MOST_STATES = 200
+_MOST_KEPT = 2**24  # whole numbers of drawn corpora in memory: 64 MB
 
 
 def test_exact(
@@ -233,19 +235,33 @@ def _draw(
     chunks = np.array_split(seeds[1:], _N_CHUNKS)
     flags = [moved.copy() for _ in chunks]
     reference = job.reference
+    places = [_places(runs, chunk.size if n_strata > 1 else 1, seeds.size) for chunk in chunks]
     if n_strata > 1:  # with one stratum the fitted chain says what to expect
-        reference = _mean_reference(runs, job, hub, chunks, flags, executor)
+        reference = _mean_reference(runs, job, hub, chunks, flags, places, executor)
     raw = np.empty((seeds.size, 6 + runs.n_states))
     statistics_of(*plain_arrays(runs), runs.n_states, reference, raw[0])
     parts = np.array_split(raw[1:], _N_CHUNKS)
     _run_all(
         executor,
         [
-            (draw_statistics, chunk, design, hub, reference, part, flag)
-            for chunk, part, flag in zip(chunks, parts, flags, strict=True)
+            (draw_statistics, chunk, design, hub, reference, part, flag, place)
+            for chunk, part, flag, place in zip(chunks, parts, flags, places, strict=True)
         ],
     )
     return _Drawn(raw, job.movable | np.any(flags, axis=0))
+
+
+def _places(runs: StateSequences, n_places: int, n_draws: int) -> Drawn:
+    """Make room for drawn corpora; for one at a time where all would take too much memory."""
+    if n_draws * (runs.states.size + 2 * runs.n_runs) > _MOST_KEPT:
+        n_places = 1
+    n_places = max(n_places, 1)
+    return Drawn(
+        states=np.empty((n_places, runs.states.size), dtype=np.int32),
+        offsets=np.empty((n_places, runs.n_runs + 1), dtype=np.int64),
+        event=np.empty((n_places, runs.n_runs), dtype=np.int8),
+        filled=np.zeros(1, dtype=np.bool_),
+    )
 
 
 def _mean_reference(
@@ -254,6 +270,7 @@ def _mean_reference(
     hub: Chain,
     chunks: list[npt.NDArray[np.uint64]],
     flags: list[npt.NDArray[np.bool_]],
+    places: list[Drawn],
     executor: Executor | None,
 ) -> Reference:
     """Take means over the observed and all drawn corpora, so that all are on a par."""
@@ -273,8 +290,8 @@ def _mean_reference(
     _run_all(
         executor,
         [
-            (accumulate_tables, chunk, job.design, hub, old, *part, flag)
-            for chunk, part, flag in zip(chunks, sums[:-1], flags, strict=True)
+            (accumulate_tables, chunk, job.design, hub, old, *part, flag, place)
+            for chunk, part, flag, place in zip(chunks, sums[:-1], flags, places, strict=True)
         ],
     )
     # Added in the order of the chunks, so that the workers' order cannot change a last bit.
