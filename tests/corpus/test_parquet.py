@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from builders import corpus_of
 from corpus.traces import TRACES
 from sojourn.corpus import CorpusBuilder, TraceCorpus, write_corpus
 from sojourn.corpus.parquet import FORMAT_KEY, is_canonical, read_batches, read_skipped
+from sojourn.data import example_path
 from sojourn.errors import ReaderError
 from sojourn.records import Outcome, Skipped, Step, Trace
 
@@ -248,3 +251,18 @@ def test_an_altered_page_is_found_by_its_checksum(tmp_path: Path) -> None:
     path.write_bytes(data.replace(b"quartz", b"quarts", 1))
     with pytest.raises(ReaderError, match="damaged or truncated"):
         list(read_batches(path))
+
+
+def test_reading_does_not_import_pandas() -> None:
+    code = (
+        "import sys; from pathlib import Path; from sojourn.corpus.parquet import read_batches; "
+        "n = sum(batch.n_runs for batch in read_batches(Path(sys.argv[1]))); "
+        "print(n, 'pandas' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(example_path())],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["200", "False"]

@@ -154,3 +154,21 @@ def test_labels_of_a_graph_do_not_lie_on_each_other(m: int) -> None:
         assert box.x0 >= 0
         assert box.x1 <= canvas.get_width_height()[0]
         assert not any(box.overlaps(other) for other in boxes[:i])
+
+
+def test_a_page_draws_a_figure_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.figure import Figure
+
+    n_drawn = 0
+    plain = Figure.draw
+
+    def counted(figure: Figure, renderer: object) -> None:
+        nonlocal n_drawn
+        n_drawn += 1
+        plain(figure, renderer)
+
+    monkeypatch.setattr(Figure, "draw", counted)
+    axes = new_axes()
+    axes.plot([0, 1], [0, 1])
+    assert to_svg(axes, description="a line").endswith("</svg>\n")
+    assert n_drawn == 1
