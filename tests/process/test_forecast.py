@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from sojourn.estimates import Status, Verdict
+from sojourn.estimates import Estimate, Interval, Status, Verdict
+from sojourn.process import skill as skill_module
 from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.changes import Cap
 from sojourn.process.draws import interval_of_draws, percentiles, refitted_draws
@@ -431,6 +432,13 @@ def test_states_that_say_nothing_are_told_so() -> None:
     interval = skill.gain.interval
     assert interval is not None
     assert interval.high < 0.01
+
+
+def test_an_open_gain_says_what_is_open() -> None:
+    gain = Estimate(value=0.01, interval=Interval(low=-0.01, high=0.03, ci_prob=0.95, kind="x"))
+    verdict, reasons = skill_module._verdict(gain, 50, 0, 200)
+    assert verdict is Verdict.INCONCLUSIVE
+    assert "better than the step alone is open" in reasons[0]
 
 
 def test_few_tasks_leave_skill_open() -> None:

@@ -333,7 +333,10 @@ def _verdict(
         return Verdict.REJECTED, (f"its gain is surely under {NEGLIGIBLE} nat a forecast",)
     if gain.interval.low > 0.0:
         return Verdict.ACCEPTED, ()
-    return Verdict.INCONCLUSIVE, ("the interval of the gain holds both none and some",)
+    return Verdict.INCONCLUSIVE, (
+        "whether states foretell success better than the step alone is open: the interval of "
+        "their gain reaches from none to one of use",
+    )
 
 
 def _log_score(forecast: Floats, y: Floats) -> Floats:
