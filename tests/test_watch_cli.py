@@ -135,7 +135,7 @@ def test_a_run_whose_past_changes_is_told_from_there(fitted: FittedModel, tmp_pa
     log = tmp_path / "run.jsonl"
     follower = Follower(fitted)
 
-    def read(*names: str) -> list[str]:
+    def read(*names: object) -> list[str]:
         log.write_bytes(lines_of({"task_id": "a", "outcome": None, "steps": names}))
         return list(follower.lines(read_traces(log)))
 
@@ -146,6 +146,8 @@ def test_a_run_whose_past_changes_is_told_from_there(fitted: FittedModel, tmp_pa
     fresh = Follower(fitted)
     assert again == list(fresh.lines(read_traces(log)))[1:]
     assert read("plan", "answer", "tool") == []
+    # What the tool answered changes the step, but not what is foretold of it.
+    assert read("plan", "answer", {"name": "tool", "ok": True}) == []
 
 
 @pytest.mark.parametrize(

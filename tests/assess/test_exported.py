@@ -78,7 +78,7 @@ def sessions() -> GroupedSessionAssessment:
 @pytest.fixture(scope="module")
 def family() -> ComparisonFamily:
     arms = {
-        name: corpus_of(WORDS[i:10] + WORDS[:i], model=name, n_steps=None)
+        name: corpus_of(WORDS[i:10] + ["ffff"] * i, model=name, n_steps=None)
         for i, name in enumerate("ABC")
     }
     return compare_many(arms, n_resamples=99, rng=0)
