@@ -42,6 +42,7 @@ from sojourn.process._exact_kernels import (
 from sojourn.process._exact_result import ExactStatistic, ExactTest
 from sojourn.process.capped import check_cap, make_chain, make_design, movable_strata
 from sojourn.sequences import StateSequences
+from sojourn.tables import n_of
 
 __all__ = ["ExactStatistic", "ExactTest", "combine_statistics", "reference_of", "test_exact"]
 
@@ -127,7 +128,7 @@ def test_exact(
     runs = sequences.select(kept)
     reasons = []
     if kept.size < sequences.n_runs:
-        reasons.append(f"{sequences.n_runs - kept.size} runs without a step are left out")
+        reasons.append(f"left out: {n_of(sequences.n_runs - kept.size, 'run')} without a step")
     if runs.n_runs == 0:
         return _untested(runs, within_tasks, alpha, approximate, [*reasons, "no run has a step"])
     if runs.n_states > _MOST_STATES:
