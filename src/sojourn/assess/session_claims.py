@@ -173,6 +173,8 @@ def _clustering_reason(gate: Dependence, *, clusters: bool) -> str:
     text = f"p {p_text(gate.p_beyond_trend)} beyond a linear trend"
     if clusters:
         return f"{text}: successes and failures cluster"
+    if gate.p_beyond_trend <= ALPHA and not gate.order_matters(ALPHA):
+        return f"{text}, but the test of order as such does not reject: no clustering claimed"
     if gate.p_beyond_trend <= ALPHA:
         return f"{text}: outcomes alternate rather than cluster"
     if gate.order_matters(ALPHA):

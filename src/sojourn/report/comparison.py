@@ -205,9 +205,10 @@ def _forest(result: Comparison) -> Figure:
     estimates = [
         row.same_tasks if same and row.same_tasks is not None else row.population for row in shown
     ]
+    curves = ", curves for tasks like these" if same else ""
     caption = (
         "Differences with their intervals "
-        f"(for {_ESTIMANDS[result.estimand]}, curves for tasks like these); shaded, the margin."
+        f"(for {_ESTIMANDS[result.estimand]}{curves}); shaded, the margin."
     )
     bounds = np.array(
         [

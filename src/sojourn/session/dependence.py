@@ -72,8 +72,9 @@ class Dependence:
         return self.p_order <= alpha
 
     def clusters(self, alpha: float = 0.05) -> bool:
-        """Whether outcomes cluster beyond a trend: what supports the word."""
-        return self.p_beyond_trend <= alpha and self.direction == "clustering"
+        """Whether order matters, and beyond a trend outcomes cluster: what supports the word."""
+        beyond = self.p_beyond_trend <= alpha and self.direction == "clustering"
+        return beyond and self.order_matters(alpha)
 
 
 class _Strata(NamedTuple):
