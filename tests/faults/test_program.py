@@ -40,7 +40,10 @@ def test_a_signal_ends_a_command_with_one_line_and_nothing_half_written(
     process = long_assessment(tmp_path / "runs.csv", folder)
     time.sleep(4)
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()  # what did not end would take a processor for hours
     assert process.returncode == 128 + number, err
     assert err == f"sojourn: {word}\n"
     assert out == ""
