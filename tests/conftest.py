@@ -19,15 +19,23 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="run slow and statistical tests too")
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="run hostile logs, faults and real logs too",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--run-slow"):
-        return
-    skip = pytest.mark.skip(reason="needs --run-slow")
+    left_out = set()
+    if not config.getoption("--run-slow"):
+        left_out |= {"slow", "statistical"}
+        if not config.getoption("--thorough"):
+            left_out.add("thorough")
     for item in items:
-        if "slow" in item.keywords or "statistical" in item.keywords:
-            item.add_marker(skip)
+        for mark in left_out.intersection(item.keywords):
+            option = "--thorough" if mark == "thorough" else "--run-slow"
+            item.add_marker(pytest.mark.skip(reason=f"needs {option}"))
 
 
 # A job in the background ignores an interrupt, and so would every command that a test starts.

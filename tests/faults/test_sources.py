@@ -17,6 +17,8 @@ from sojourn.readers import _json, read_traces
 from sojourn.readers import base as readers_base
 from sojourn.readers.base import load_reader, reader_names
 
+pytestmark = pytest.mark.thorough
+
 DATA = Path(__file__).resolve().parents[1] / "data"
 SAMPLES = sorted(path for path in DATA.iterdir() if path.is_dir())
 

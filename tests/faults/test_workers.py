@@ -12,6 +12,8 @@ import pytest
 
 from faults.conftest import write_log
 
+pytestmark = pytest.mark.thorough
+
 # Every pool has WORKERS threads and the machine seems to have as many cores, whatever is asked for.
 PROGRAM = """
 import concurrent.futures, json, os, sys

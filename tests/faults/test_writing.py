@@ -13,6 +13,8 @@ import pytest
 from faults.nursery import Nursery
 from sojourn.readers import read_sessions, read_traces
 
+pytestmark = pytest.mark.thorough
+
 # Name of a case -> its arguments, and the files that it writes; A and B are logs.
 CASES: dict[str, tuple[list[object], list[str]]] = {
     "assess": (

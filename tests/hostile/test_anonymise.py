@@ -12,6 +12,8 @@ from hostile.logs import run
 from sojourn.corpus.anonymous import Anonymiser
 from sojourn.readers import read_sessions, read_traces
 
+pytestmark = pytest.mark.thorough
+
 # Nothing of these may be seen; they stand in the ids and in the names of folders and files.
 CANARY = re.compile("canary", re.IGNORECASE)
 

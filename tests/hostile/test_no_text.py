@@ -20,6 +20,8 @@ from hostile.logs import run
 from hostile.test_reader_properties import DATA, Sample, changed, members_of, samples
 from sojourn.readers.base import READERS
 
+pytestmark = pytest.mark.thorough
+
 MARK = "xcanaryx"
 # What stands below a key of such a name is text, all of it but labels.
 TEXTS = re.compile(

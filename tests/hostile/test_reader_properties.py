@@ -30,6 +30,8 @@ from sojourn.readers._archive import Archive
 from sojourn.readers.base import READERS, Source, find_sources, kind_of, load_reader
 from sojourn.records import Skipped
 
+pytestmark = pytest.mark.thorough
+
 DATA = Path(__file__).resolve().parent.parent / "data"
 SECONDS = 3.0  # of the processor; an honest sample takes milliseconds
 DEEP = "[" * 100_000

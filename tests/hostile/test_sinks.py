@@ -21,6 +21,8 @@ from hostile.logs import hostile_runs, hostile_tasks, run, write_rows
 from hostile.payloads import HOST, MARK, PAYLOADS
 from sojourn.readers import read_sessions, read_traces
 
+pytestmark = pytest.mark.thorough
+
 TEXTS = list(PAYLOADS.values())
 BATCHES = [TEXTS[k : k + 8] for k in range(0, len(TEXTS), 8)]
 FAST = ("--resamples", 99, "--no-chain")

@@ -23,6 +23,8 @@ from sojourn.corpus import Policy, TraceCorpus
 from sojourn.readers import read_sessions, read_traces
 from sojourn.report import html_text, json_text
 
+pytestmark = pytest.mark.thorough
+
 SCHEMA: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "src/sojourn/report/schema.json").read_text(encoding="utf-8")
 )
