@@ -140,7 +140,7 @@ def test_what_was_tried_before_the_accepted_one_is_named() -> None:
         assert len(climb._bounds(fits[::-1], runs, 0.10, 49, 0.95, threads, rng)) == 1
         found, lost = climb._certify(
             fits, bounds, runs, alpha=0.05, n_draws=9, n_exchanges=49, icc=None,
-            approximate=False, candidates=None, threads=threads, rng=rng,
+            approximate=False, candidates=None, chosen=True, threads=threads, rng=rng,
         )  # fmt: skip
     assert lost == ()
     assert found is not None

@@ -417,12 +417,12 @@ def _selection(domain: DomainAssessment, place: str) -> Section:
 
 def _diagnostics(domain: DomainAssessment) -> Rows:
     found = domain.model.diagnostics  # type: ignore[union-attr]
-    shown = [(name, d) for name, d in found.items() if "subdomain" not in name]
-    names = [row.name for row in domain.reliability.subdomains]
-    worst = [(name, d) for name, d in found.items() if "subdomain" in name]
+    of_subdomains = "R(1), subdomain "
+    shown = [(name, d) for name, d in found.items() if not name.startswith(of_subdomains)]
+    worst = [(name, d) for name, d in found.items() if name.startswith(of_subdomains)]
     if worst:
         name, d = max(worst, key=lambda item: item[1].r_hat)
-        place = clean(names[int(name.rsplit(" ", 1)[1])])
+        place = name.removeprefix(of_subdomains)
         shown.append((f"R(1), {place} (worst of its kind)", d))
     return Rows(
         caption="Chains: R-hat should be under 1.01, effective draws (of the middle, of the "
