@@ -202,7 +202,9 @@ def test_envelope_is_that_of_the_domains_and_their_weighted_sum() -> None:
     weights = [row.weight for row in result.domain("easy").reliability.subdomains]
     exact = envelope(sequences.task_sequences("easy"), weights=weights, n=4)
     assert by_domain[0] is not None
-    assert (by_domain[0][-1].low, by_domain[0][-1].high) == (exact.low, exact.high)
+    # Under threads of our own one thread of BLAS sums in another order.
+    found = (by_domain[0][-1].low, by_domain[0][-1].high)
+    assert found == pytest.approx((exact.low, exact.high), rel=1e-12)
     assert result.to_dict()["system"]["envelope"][0]["n"] == 1
     assert "over the box of priors" in str(result)
 

@@ -241,7 +241,7 @@ def test_k_beyond_the_attempts_is_withheld(tau_bench: TaskCounts) -> None:
 def test_same_tasks_needs_two_attempts_at_half_of_the_tasks() -> None:
     ones = attempts.success_rate(counts_of([1, 0, 1], 1), estimand="same_tasks")
     assert ones.status is Status.WITHHELD
-    assert "0 of 3 tasks were tried twice" in ones.reasons[0]
+    assert "0 of 3 tasks tried twice" in ones.reasons[0]
     half = attempts.success_rate(counts_of([1, 0, 2, 3], [1, 1, 3, 3]), estimand="same_tasks")
     assert half.status is Status.SUPPORTED
 

@@ -44,6 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", RUN, ids=named)
 def test_examples_run_and_print_what_is_shown(page: Path, folder: Path) -> None:
     run = PageRun(folder=folder)

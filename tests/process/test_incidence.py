@@ -85,7 +85,7 @@ def assert_sane(fit: Incidence) -> None:
         if estimate.interval is not None:
             assert estimate.interval.low <= estimate.value <= estimate.interval.high
     json.dumps(fit.to_dict(), allow_nan=False)
-    assert "runs" in str(fit)
+    assert " run" in str(fit)
 
 
 # The bare estimator ---------------------------------------------------------------------------
