@@ -20,6 +20,7 @@ import numpy as np
 import sojourn
 from sojourn.assess import TraceAssessment, assess_groups
 from sojourn.assess.chain import DEFAULT_CHAIN, ChainSettings
+from sojourn.assess.state_making import StateSettings
 from sojourn.estimates import Estimate
 from sojourn.process._exact_result import ExactTest
 
@@ -81,7 +82,7 @@ def assess_source(folder: Path) -> Assessed:
         name = f"{folder.name}: {group}"
         settings = {name: DEFAULT_CHAIN}
         if folder.name == "tau-bench":
-            settings[f"{name}, three states"] = ChainSettings(table=COARSE)
+            settings[f"{name}, three states"] = ChainSettings(states=StateSettings(table=COARSE))
         for label, chain in settings.items():
             rows.append(Row(label, assess_groups(part, chain=chain, rng=SEED).groups[0]))
             print(label, flush=True)

@@ -29,6 +29,7 @@ from sojourn.assess import TraceAssessment, assess_groups  # noqa: E402
 from sojourn.assess.certify import MIN_UNITS, Certificate, certify_as_published  # noqa: E402
 from sojourn.assess.chain import DEFAULT_CHAIN, ChainSettings  # noqa: E402
 from sojourn.assess.forecast import measured_skill  # noqa: E402
+from sojourn.assess.state_making import StateSettings  # noqa: E402
 from sojourn.corpus import Policy, TraceCorpus, resolve  # noqa: E402
 from sojourn.process.base import TraceProcess  # noqa: E402
 from sojourn.process.bound import MisspecificationBound  # noqa: E402
@@ -126,7 +127,7 @@ def assess_one(
         label=label,
         refits=refits and not any("could not be refitted" in note for note in notes),
         found=found,
-        published=certify_as_published(part, resolved, table=chain.table, rng=SEED),
+        published=certify_as_published(part, resolved, table=chain.states.table, rng=SEED),
         errors=split_errors(runs, process),
         skill=skill,
         unskilled=why,
@@ -154,7 +155,7 @@ def assess_source(folder: Path) -> Assessed:
         name = f"{folder.name}: {group}"
         settings: list[tuple[str, ChainSettings, Policy | None]] = [(name, DEFAULT_CHAIN, None)]
         if folder.name == "tau-bench":
-            coarse = ChainSettings(table=COARSE)
+            coarse = ChainSettings(states=StateSettings(table=COARSE))
             settings.append((f"{name}, R/T/X", coarse, Policy(limits="failure")))
         for label, chain, policy in settings:
             began = time.process_time()
