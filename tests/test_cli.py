@@ -51,6 +51,7 @@ def test_assess_writes_json_and_page(
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
+@pytest.mark.thorough
 def test_json_to_stdout_is_nothing_but_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["assess", str(log), "--json", "-", "--resamples", "99"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "traces"

@@ -92,6 +92,7 @@ def test_json_lines_hold_the_drawn_runs(tmp_path: Path) -> None:
         assert [step.name for step in wrote.steps] == [step.name for step in read.steps]
 
 
+@pytest.mark.thorough
 def test_mislabelled_steps_are_as_many_as_asked_for_and_ends_stay() -> None:
     runs = simulate_tasks(preset("react"), 500, 2, rng=2)
     noisy = mislabel(runs, 0.2, rng=3)

@@ -24,6 +24,8 @@ from sojourn.process.progress import ProgressFit, fit_progress
 from sojourn.records import Outcome, Step, Trace
 from sojourn.sequences import SUCCESS, StateSequences
 
+pytestmark = pytest.mark.thorough
+
 TWO = ("homogeneous", "progress")
 
 

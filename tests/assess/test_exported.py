@@ -35,6 +35,8 @@ from sojourn.corpus.session_builder import SessionLogBuilder
 from sojourn.estimates import Estimate, Status
 from sojourn.records import Outcome, TaskResult
 
+pytestmark = pytest.mark.thorough
+
 WORDS = ["ssss", "sssf", "sssf", "ssff", "sfff"] * 6
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 

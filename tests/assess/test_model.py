@@ -21,6 +21,8 @@ from sojourn.process.homogeneous import HomogeneousFit
 from sojourn.records import Step
 from sojourn.sequences import StateSequences
 
+pytestmark = pytest.mark.thorough
+
 QUICK = ChainSettings(
     candidates=("homogeneous", "progress"), n_simulated=29, n_refits=49, n_draws=99, n_forecast=19
 )

@@ -26,6 +26,8 @@ from sojourn.report.html import html_text
 from sojourn.states import HISTORY_FEATURES
 from sojourn.states.model import StateModel, fit_states
 
+pytestmark = pytest.mark.thorough
+
 
 def stumbling(n_tasks: int = 40, seed: int = 1) -> TraceCorpus:
     """Runs whose errors in a row decide how they end; their names say nothing."""

@@ -82,6 +82,7 @@ def test_limits_are_censored_in_curves_and_failures_in_rates(example: TraceCorpu
     assert censored.curves.supported_to == 22
 
 
+@pytest.mark.thorough
 def test_beyond_the_attempts_is_never_more_than_inconclusive(assessed: TraceAssessment) -> None:
     row = assessed.pass_row(8)
     assert row is not None
@@ -91,6 +92,7 @@ def test_beyond_the_attempts_is_never_more_than_inconclusive(assessed: TraceAsse
     assert row.all_succeed.value == pytest.approx(0.108, abs=0.005)
 
 
+@pytest.mark.thorough
 def test_same_seed_same_answer_and_another_seed_another(example: TraceCorpus) -> None:
     settings = ChainSettings(n_draws=99, n_simulated=9, n_refits=19, n_forecast=9)
     first, again, other = (

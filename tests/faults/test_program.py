@@ -31,6 +31,7 @@ def long_assessment(log: Path, folder: Path) -> subprocess.Popen[str]:
     return start("assess", log, *page, "--resamples", 999_999)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "word"), [(signal.SIGTERM, "ended by SIGTERM"), (signal.SIGINT, "interrupted")]
 )
@@ -45,7 +46,8 @@ def test_a_signal_ends_a_command_with_one_line_and_nothing_half_written(
     try:
         out, err = process.communicate(timeout=60)
     finally:
-        process.kill()  # what did not end would take a processor for hours
+        process.kill()
+        process.wait()  # what did not end would take a processor for hours
     assert process.returncode == 128 + number, err
     assert err == f"sojourn: {word}\n"
     assert out == ""

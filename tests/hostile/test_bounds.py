@@ -25,6 +25,8 @@ from sojourn.readers._steps import command_name, tool_step
 from sojourn.readers.state_table import read_state_table
 from sojourn.tables import clean
 
+pytestmark = pytest.mark.thorough
+
 TESTS = Path(__file__).resolve().parent.parent
 
 

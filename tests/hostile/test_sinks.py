@@ -176,6 +176,7 @@ def test_a_page_in_a_browser_runs_and_loads_nothing(
     assert visit.console == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["script", "image that fails", "svg that loads", "style sheet"])
 def test_the_browser_would_have_told(browser: Browser, tmp_path: Path, label: str) -> None:
     page = tmp_path / "page.html"
