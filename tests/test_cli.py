@@ -51,12 +51,12 @@ def test_assess_writes_json_and_page(
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
-@pytest.mark.thorough
 def test_json_to_stdout_is_nothing_but_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["assess", str(log), "--json", "-", "--resamples", "99"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "traces"
 
 
+@pytest.mark.thorough
 def test_demo_runs_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--json", str(tmp_path / "demo.json")]) == 0
     assert "0.200" in capsys.readouterr().out

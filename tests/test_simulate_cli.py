@@ -92,7 +92,6 @@ def test_json_lines_hold_the_drawn_runs(tmp_path: Path) -> None:
         assert [step.name for step in wrote.steps] == [step.name for step in read.steps]
 
 
-@pytest.mark.thorough
 def test_mislabelled_steps_are_as_many_as_asked_for_and_ends_stay() -> None:
     runs = simulate_tasks(preset("react"), 500, 2, rng=2)
     noisy = mislabel(runs, 0.2, rng=3)
@@ -104,6 +103,7 @@ def test_mislabelled_steps_are_as_many_as_asked_for_and_ends_stay() -> None:
         mislabel(runs, 1.5)
 
 
+@pytest.mark.thorough
 def test_users_states_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, table = tmp_path / "r.parquet", tmp_path / "states.json"
     main(["simulate", "react", "-o", str(log)])

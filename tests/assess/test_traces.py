@@ -82,7 +82,6 @@ def test_limits_are_censored_in_curves_and_failures_in_rates(example: TraceCorpu
     assert censored.curves.supported_to == 22
 
 
-@pytest.mark.thorough
 def test_beyond_the_attempts_is_never_more_than_inconclusive(assessed: TraceAssessment) -> None:
     row = assessed.pass_row(8)
     assert row is not None
@@ -103,6 +102,7 @@ def test_same_seed_same_answer_and_another_seed_another(example: TraceCorpus) ->
     assert first != other
 
 
+@pytest.mark.thorough
 def test_entropy_of_no_seed_repeats_the_result(example: TraceCorpus) -> None:
     settings = ChainSettings(quick=True)
     drawn = assess_traces(example, chain=settings, n_resamples=99)
