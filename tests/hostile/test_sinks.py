@@ -176,7 +176,6 @@ def test_a_page_in_a_browser_runs_and_loads_nothing(
     assert visit.console == ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("label", ["script", "image that fails", "svg that loads", "style sheet"])
 def test_the_browser_would_have_told(browser: Browser, tmp_path: Path, label: str) -> None:
     page = tmp_path / "page.html"
@@ -185,6 +184,7 @@ def test_the_browser_would_have_told(browser: Browser, tmp_path: Path, label: st
     assert f"<title>{MARK}</title>" in visit.dom or any(HOST in ask for ask in visit.loads)
 
 
+@pytest.mark.slow
 def test_the_policy_of_a_page_stops_what_an_escaper_would_miss(
     browser: Browser, tmp_path: Path, grouped_page: Path
 ) -> None:
