@@ -12,9 +12,9 @@ noise of the success rate, cancels:
 U exceeds the true sup error with 95 % confidence (an intersection-union test), L falls short of
 it. Both curves count, success and failure. U is misspecification only; the sampling error of the
 curve is the simultaneous band beside it, over both whole curves at once. It never leaves out what
-the observed curve allows: it holds the Aalen-Johansen estimate -+ 1.645 standard errors as well,
-and no standard error counts as less than one run, since where next to nothing has been seen a
-bootstrap sees no variation.
+the observed curve allows: it holds that curve's pointwise interval of the same level as well, and
+no standard error counts as less than one run, since where next to nothing has been seen a bootstrap
+sees no variation.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class CurvePair:
     ----------
     fitted, low, high : ndarray of shape (n_steps + 1,)
         The fitted curve and its simultaneous band by unit bootstrap, widened where the observed
-        curve's pointwise 90 % interval reaches further.
+        curve's pointwise interval of the same level reaches further.
     observed : ndarray of shape (n_steps + 1,)
         The Aalen-Johansen estimate.
     ci_prob : float
@@ -350,6 +350,8 @@ def _with_bands(
     whole: CurveReplicates, again: CurveReplicates, tables: UnitTables, ci_prob: float
 ) -> list[CurvePair]:
     """Widen the pointwise standard errors until the bands hold both whole curves (sup-t)."""
+    from scipy.special import ndtri
+
     fitted, observed = whole.fitted[0], whole.observed[0]
     se = _standard_errors(again.fitted, tables)
     scale = np.where(se > 0.0, se, np.inf)
@@ -357,7 +359,8 @@ def _with_bands(
     n_resamples = excess.size
     rank = min(n_resamples, math.ceil((n_resamples + 1) * ci_prob))
     critical = float(np.partition(excess, rank - 1)[rank - 1])
-    reach = _ONE_SIDED * _standard_errors(again.observed, tables)
+    pointwise = float(ndtri((1.0 + ci_prob) / 2.0))
+    reach = pointwise * _standard_errors(again.observed, tables)
     low = np.clip(np.minimum(fitted - critical * se, observed - reach), 0.0, 1.0)
     high = np.clip(np.maximum(fitted + critical * se, observed + reach), 0.0, 1.0)
     return [
