@@ -265,6 +265,23 @@ def test_intervals_are_of_paired_refits(runs: StateSequences) -> None:
     assert result.to_dict()["n_draws"] == 60
 
 
+@pytest.mark.parametrize("kind", ["chain", "by step", "order", "mixture"])
+def test_the_gain_of_going_on_is_that_of_the_what_if(
+    kind: str, runs: StateSequences, timed: UnrolledChain
+) -> None:
+    process = {
+        "chain": lambda: fit_homogeneous(runs),
+        "by step": lambda: timed,
+        "order": lambda: fit_order(runs, order=2),
+        "mixture": lambda: fit_mixture(runs, 2, rng=1),
+    }[kind]()
+    for row in most_valuable_fixes(process, horizon=12):
+        told = what_if(process, [Reroute(row.state, 1.0, "continue")], horizon=12)
+        assert row.gain_if_continued.value == pytest.approx(
+            told.success_within.difference.value, abs=1e-12
+        )
+
+
 def test_a_state_where_every_run_fails_shows_no_way_on() -> None:
     chain = AbsorbingChain(
         transient=[[0.0, 0.5], [0.0, 0.0]],

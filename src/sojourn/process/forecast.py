@@ -508,14 +508,21 @@ def _tables(process: TraceProcess, horizon: int) -> _Tables:
         return _tables_by_questions(process, horizon)
     success = chain.observed(chain.values, horizon)
     left = chain.observed(chain.steps_left, horizon)
-    # A fitted process knows which of its states have no observed fate.
-    lost = np.array([process.value(i, 1) is None for i in range(len(process.state_names))])
+    lost = _lost_states(process)
     if np.any(lost):
         success = np.where(lost, np.nan, success)
         left = np.where(lost, np.nan, left)
     remembers = not chain.is_observed and chain.n_layers == 1
     inner = _Inner.of(chain, horizon, lost) if remembers else None
     return _Tables(success, left, *_blind_of_chain(chain, horizon, lost[chain.owner]), inner)
+
+
+def _lost_states(process: TraceProcess) -> npt.NDArray[np.bool_]:
+    """Mark the states that have no observed fate; a process that names none has none."""
+    m = len(process.state_names)
+    if getattr(process, "unidentified", None) == ():
+        return np.zeros(m, dtype=np.bool_)
+    return np.array([process.value(i, 1) is None for i in range(m)])
 
 
 def _blind_of_chain(

@@ -416,19 +416,23 @@ def _linear(before: UnrolledChain, after: UnrolledChain) -> float:
 def _fix_table(chain: UnrolledChain, horizon: int) -> Floats:
     """Gains of the three kinds, shape (3, n_states); NaN where there is none."""
     found = sensitivities(chain, horizon)
-    base = chain.success_within(horizon)[-1]
-    continued = np.zeros(chain.n_states)
-    for state in range(chain.n_states):
-        rows = chain.rows.copy()
-        inner = chain.owner == state
-        rows[:, inner, -1] = 0.0
-        total = rows[:, inner].sum(axis=2, keepdims=True)
-        if np.any(total <= 0.0):
-            # Where every run that was there failed, none shows what going on would be like.
-            continued[state] = np.nan
-            continue
-        rows[:, inner] = rows[:, inner] / total
-        continued[state] = chain.with_rows(rows).success_within(horizon)[-1] - base
+    states = np.arange(chain.n_states)
+    mended = chain.owner == states[:, None]
+    going = chain.rows[:, :, :-1].sum(axis=2)
+    # Where every run that was there failed, none shows what going on would be like.
+    hopeless = (mended & np.any(going <= 0.0, axis=0)).any(axis=1)
+    factors = np.divide(1.0, going, out=np.ones_like(going), where=going > 0.0)
+    exits = chain.rows[:, :, -2]
+    mass = np.tile(chain.start[:-2], (states.size + 1, 1))
+    gained = np.full(states.size + 1, chain.start[-2])
+    for t in range(horizon):
+        layer = min(t, chain.n_layers - 1)
+        # Row k is the process in which state k never fails, the last one the process as it is.
+        flow = mass.copy()
+        flow[:-1] *= np.where(mended, factors[layer], 1.0)
+        gained += flow @ exits[layer]
+        mass = flow @ chain.rows[layer, :, :-2]
+    continued = np.where(hopeless, np.nan, gained[:-1] - gained[-1])
     return np.stack((found.within_by_fix, continued, found.ever_by_fix))
 
 
