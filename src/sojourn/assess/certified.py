@@ -16,7 +16,7 @@ from sojourn._validation import check_choice
 from sojourn.assess.certify import (
     MAX_RUNS,
     Certificate,
-    certify,
+    certificate_under_way,
     certify_as_published,
     part_of,
 )
@@ -152,7 +152,8 @@ def certified(
             rng=streams.certificate,
         )
         return Certified(_told(certificate, note), None, None)
-    certificate = certify(
+    looked = None
+    with certificate_under_way(
         sequences,
         alpha=settings.alpha,
         margin=settings.margin,
@@ -160,25 +161,25 @@ def certified(
         approximate=not states.order_free,
         power=settings.power,
         rng=streams.certificate,
-    )
-    looked = None
-    if _climbs(settings, fit, certificate):
-        looked = climb(
-            sequences,
-            name=settings.process,
-            candidates=settings.candidates,
-            alpha=settings.alpha,
-            margin=settings.margin,
-            n_draws=settings.n_simulated,
-            n_refits=settings.n_refits,
-            n_exchanges=settings.n_draws,
-            icc=icc,
-            approximate=not states.order_free,
-            full=settings.full,
-            chain_rejected=certificate.claim("timing").verdict is Verdict.REJECTED,
-            ci_prob=ci_prob,
-            rng=streams.climb,
-        )
+    ) as under_way:
+        if _climbs(settings, fit, under_way.timing):
+            looked = climb(
+                sequences,
+                name=settings.process,
+                candidates=settings.candidates,
+                alpha=settings.alpha,
+                margin=settings.margin,
+                n_draws=settings.n_simulated,
+                n_refits=settings.n_refits,
+                n_exchanges=settings.n_draws,
+                icc=icc,
+                approximate=not states.order_free,
+                full=settings.full,
+                chain_rejected=under_way.timing is Verdict.REJECTED,
+                ci_prob=ci_prob,
+                rng=streams.climb,
+            )
+        certificate = under_way.result()
     certificate = _told(certificate, note)
     if states.order_free:
         return Certified(certificate, looked, None)
@@ -226,10 +227,10 @@ def part_to_forecast(
     return part_of(sequences, MAX_RUNS, np.inf, "the measure of forecasts", rng)
 
 
-def _climbs(settings: ChainSettings, fit: HomogeneousFit, certificate: Certificate) -> bool:
+def _climbs(settings: ChainSettings, fit: HomogeneousFit, timing: Verdict) -> bool:
     """Tell whether to look beyond the homogeneous chain."""
     if settings.process is not None:
         return settings.process != fit.name
-    if settings.quick or certificate.method != "exact" or fit.horizon <= 1:
+    if settings.quick or fit.horizon <= 1:
         return False
-    return certificate.claim("timing").verdict is not Verdict.ACCEPTED
+    return timing is not Verdict.ACCEPTED
