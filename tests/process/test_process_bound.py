@@ -16,7 +16,7 @@ from sojourn.process.incidence import fit_incidence
 from sojourn.process.process_bound import BootstrappedProcess, bound_process
 from sojourn.process.progress import fit_progress
 from sojourn.process.unit_curves import observed_curves, resampled_weights
-from sojourn.sequences import StateSequences
+from sojourn.sequences import SUCCESS, StateSequences
 
 
 def runs_of(seed: int, n_tasks: int = 30, **departure: float) -> StateSequences:
@@ -75,8 +75,13 @@ def test_replicates_are_refits_to_the_resampled_units() -> None:
     assert made.success_within.n_supported == 13
     for k, curve in enumerate((made.success_within, made.failure_within)):
         low, high = np.quantile(curves[:, k], [0.025, 0.975], axis=0)
-        np.testing.assert_allclose(curve.low, np.minimum(low, curve.value), atol=1e-4)
-        np.testing.assert_allclose(curve.high, np.maximum(high, curve.value), atol=1e-4)
+        one_run = np.where(curve.x > 0, 1.959964 / runs.n_runs, 0.0)
+        low = np.minimum(low, np.clip(curve.value - one_run, 0.0, 1.0))
+        high = np.maximum(high, np.clip(curve.value + one_run, 0.0, 1.0))
+        seen = observed_curves(unit_tables(runs), np.ones((1, 20)))[0, k]
+        low[:13], high[:13] = np.minimum(low[:13], seen), np.maximum(high[:13], seen)
+        np.testing.assert_allclose(curve.low, low, atol=1e-4)
+        np.testing.assert_allclose(curve.high, high, atol=1e-4)
     delta = curves[:, :, :13] - observed_curves(unit_tables(runs), weights)
     assert made.bound.success is not None
     np.testing.assert_allclose(made.bound.success.se, delta[:, 0].std(axis=0, ddof=1), atol=1e-4)
@@ -119,6 +124,19 @@ def test_where_nothing_can_be_compared_it_is_inconclusive(
     assert made.bound.verdict is Verdict.INCONCLUSIVE
     assert made.success_within is None
     assert made.bound.reasons
+
+
+def test_where_every_run_did_the_same_the_curves_are_no_surer_than_one_run() -> None:
+    drawn = runs_of(3)
+    alike = drawn.select(np.flatnonzero(drawn.event == SUCCESS))
+    found = bound_process(fit_progress(alike), alike, n_resamples=99, rng=4)
+    assert found.success_within is not None
+    assert found.failure_within is not None
+    longest = int(alike.lengths.max())
+    assert found.success_within.high[longest] == 1.0
+    np.testing.assert_array_equal(found.failure_within.value, 0.0)
+    assert found.failure_within.high[0] == 0.0
+    np.testing.assert_allclose(found.failure_within.high[1:], 1.959964 / alike.n_runs, rtol=1e-6)
 
 
 def test_few_units_certify_nothing() -> None:

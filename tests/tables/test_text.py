@@ -16,6 +16,17 @@ def test_columns_are_aligned() -> None:
     ]
 
 
+def test_a_label_too_long_for_its_row_loses_its_middle() -> None:
+    long = "fetch_" + "x" * 68 + "_retry"
+    found = text_table(("state", "value"), [(long, "0.50 [0.40, 0.60]"), ("b", "1")])
+    assert all(len(line) <= 94 for line in found)
+    assert found[1].startswith("fetch_xxx")
+    assert "…" in found[1]
+    assert "_retry  0.50 [0.40, 0.60]" in found[1]
+    wide = text_table(("state", *"abcde"), [("s" * 60, *["0.50 [0.40, 0.60]"] * 5)])
+    assert wide[1].startswith("s" * 15 + "…" + "s" * 8 + "  ")
+
+
 def test_table_without_header() -> None:
     assert text_table(("", ""), [("a", 1)], left=2) == ["a  1"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sojourn.tables import n_of, wrapped
+from sojourn.tables import at_least, at_most, n_of, wrapped
 from sojourn.tables.words import percent
 
 
@@ -23,9 +23,26 @@ def test_levels_keep_their_digits() -> None:
     ]  # fmt: skip
 
 
+def test_bounds_are_rounded_outwards_and_round_ones_stay() -> None:
+    assert [at_most(x) for x in (0.0851, 0.0859, 0.087, 0.1, 0.0)] == [
+        "0.086", "0.086", "0.087", "0.100", "0.000",
+    ]  # fmt: skip
+    assert [at_least(x) for x in (0.0851, 0.0859, 0.087, 0.29, 0.0)] == [
+        "0.085", "0.085", "0.087", "0.290", "0.000",
+    ]  # fmt: skip
+
+
 def test_long_lines_go_on_under_their_text_and_short_ones_stay() -> None:
     line = "  " + "word " * 30
     found = wrapped([line.rstrip(), "a  b", ""], width=40)
     assert all(len(part) <= 40 for part in found)
     assert found[1].startswith("      word")
     assert found[-2:] == ["a  b", ""]
+
+
+def test_a_column_that_is_a_sentence_goes_on_under_itself() -> None:
+    line = "  timing    accepted  " + "word " * 30
+    found = wrapped([line.rstrip()], width=80)
+    assert found[1].startswith(" " * 26 + "word")
+    numbers = "  timing" + "      0.50 [0.40, 0.60]" * 4
+    assert wrapped([numbers], width=80)[1].startswith(" " * 6 + "0.50")

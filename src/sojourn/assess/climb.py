@@ -31,7 +31,7 @@ from sojourn.process.exchange import ExchangeTest, test_exchange
 from sojourn.process.fit_test import FitTest, test_fit
 from sojourn.process.process_bound import BootstrappedProcess, ProcessBound, bound_process
 from sojourn.sequences import StateSequences
-from sojourn.tables import n_of
+from sojourn.tables import at_most, n_of
 
 __all__ = ["Climb", "ProcessFindings", "climb"]
 
@@ -365,7 +365,7 @@ def _certify(
 
 def _tried_note(tried: Sequence[tuple[str, MisspecificationBound]], kept: str) -> tuple[str, ...]:
     errors = [
-        f"{name} (off by at most {max(b.success.upper, b.failure.upper):.3f})"
+        f"{name} (off by at most {at_most(max(b.success.upper, b.failure.upper))})"
         for name, b in tried
         if b.success is not None and b.failure is not None
     ]

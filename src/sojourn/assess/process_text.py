@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from sojourn.tables import clean, n_of, p_text, text_table
+from sojourn.tables import at_least, at_most, clean, n_of, p_text, text_table
 
 if TYPE_CHECKING:
     from sojourn.assess.chain import ChainFindings
@@ -154,12 +153,12 @@ def evidence_rows(found: ProcessFindings) -> list[tuple[str, str]]:
 
 
 def shown_bounds(found: ProcessFindings) -> list[tuple[str, str]]:
-    """Return the bounds on both curves' errors, rounded outwards: a printed bound still holds."""
+    """Return the bounds on both curves' errors."""
     shown = []
     for name, bound in (("success", found.bound.success), ("failure", found.bound.failure)):
         text = ""
         if bound is not None:
-            low, high = math.floor(bound.lower * 1000), math.ceil(bound.upper * 1000)
-            text = f"{low / 1000:.3f} to {high / 1000:.3f} (margin {found.bound.margin:.2f})"
+            low, high = at_least(bound.lower), at_most(bound.upper)
+            text = f"{low} to {high} (margin {found.bound.margin:.2f})"
         shown.append((name, text))
     return shown

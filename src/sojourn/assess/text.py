@@ -10,7 +10,7 @@ import sojourn
 from sojourn.assess.certify import tested_p
 from sojourn.assess.process_text import process_lines
 from sojourn.estimates import Estimate, Status
-from sojourn.tables import clean, indent, n_of, p_text, text_table, wrapped
+from sojourn.tables import at_least, at_most, clean, indent, n_of, p_text, text_table, wrapped
 from sojourn.tables.steps import round_steps
 from sojourn.tables.words import percent
 
@@ -341,8 +341,8 @@ def _chain(result: TraceAssessment) -> list[str]:
     if bound is not None and bound.success is not None and bound.failure is not None:
         lines.append(
             "the homogeneous chain's curves are off by "
-            f"{bound.success.lower:.3f} to {bound.success.upper:.3f} (success), "
-            f"{bound.failure.lower:.3f} to {bound.failure.upper:.3f} (failure); "
+            f"{at_least(bound.success.lower)} to {at_most(bound.success.upper)} (success), "
+            f"{at_least(bound.failure.lower)} to {at_most(bound.failure.upper)} (failure); "
             f"margin {bound.margin:.2f}"
         )
     rule = certificate.published
@@ -356,7 +356,7 @@ def _chain(result: TraceAssessment) -> list[str]:
         ]
         lines.append(f"smallest departures that the pooled test finds with power {seen.power:.0%}:")
         lines += text_table(("", "order", "timing"), rows) if rows else list(seen.reasons)
-    lines.append(f"P(success ever): {_or_reason(chain.success_ever())}")
+    lines.append(f"P(success ever), homogeneous chain: {_or_reason(chain.success_ever())}")
     return [*lines, *certificate.notes, *process_lines(chain)]
 
 

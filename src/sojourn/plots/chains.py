@@ -84,7 +84,7 @@ def plot_fit(
 
 def _rounded_up(bound: float) -> float:
     """Return a bound at three decimals, never below what it bounds."""
-    return float(np.ceil(bound * 1000) / 1000)
+    return float(np.ceil(round(bound * 1000, 6)) / 1000)
 
 
 def plot_null_draws(

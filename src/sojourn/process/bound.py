@@ -36,7 +36,7 @@ from sojourn.process.unit_curves import (
     unit_tables,
 )
 from sojourn.sequences import CENSORED, StateSequences
-from sojourn.tables import n_of
+from sojourn.tables import at_least, at_most, n_of
 
 __all__ = [
     "CurveBound",
@@ -157,8 +157,8 @@ class MisspecificationBound:
             bound = getattr(self, name)
             if bound is not None:
                 lines.append(
-                    f"  {name} curve: off by at most {bound.upper:.3f} (at step {bound.step}), "
-                    f"at least {bound.lower:.3f}"
+                    f"  {name} curve: off by at most {at_most(bound.upper)} "
+                    f"(at step {bound.step}), at least {at_least(bound.lower)}"
                 )
         lines += [f"  {reason}" for reason in self.reasons]
         return "\n".join(lines if self.next is None else [*lines, f"  next: {self.next}"])
@@ -404,12 +404,12 @@ def _judge(bounds: list[CurveBound], n_units: int, margin: float, richer: str) -
             f"collect runs on at least {_MIN_UNITS} tasks",
         )
     if upper < margin:
-        reason = f"the curves are off by at most {upper:.3f}, under the margin of {margin:g}"
+        reason = f"the curves are off by at most {at_most(upper)}, under the margin of {margin:g}"
         return _Judged(Verdict.ACCEPTED, None, (reason,), None)
     if lower > margin:
-        reason = f"a curve is off by at least {lower:.3f}, over the margin of {margin:g}"
+        reason = f"a curve is off by at least {at_least(lower)}, over the margin of {margin:g}"
         return _Judged(Verdict.REJECTED, None, (reason,), richer)
-    reason = f"the curves may be off by {upper:.3f}, over the margin of {margin:g}"
+    reason = f"the curves may be off by {at_most(upper)}, over the margin of {margin:g}"
     factor = max(b.factor for b in bounds)
     if not math.isfinite(factor):
         return _Judged(

@@ -201,7 +201,7 @@ def interval_of_draws(
     low, high = percentiles(kept, ci_prob=ci_prob, n_units=n_units)
     if proportion and n_units > 0:
         edge = float(clopper_pearson(0.0, n_units, ci_prob).high)
-        high = np.asarray(edge) if np.all(kept <= 0.0) else high
+        high = np.asarray(edge) if np.all(kept <= 1e-12) else high
         low = np.asarray(1.0 - edge) if np.all(kept >= 1.0 - 1e-12) else low
     return Estimate(
         value=float(value),

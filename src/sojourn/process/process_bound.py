@@ -77,8 +77,9 @@ class ProcessBound:
     bound : MisspecificationBound
         Bounds and verdict, up to the longest observed run, with simultaneous bands.
     success_within, failure_within : ReliabilityCurve or None
-        The process's curves up to `horizon` with pointwise bands by unit bootstrap; None where
-        there is nothing to compare. Points beyond the longest run are not supported.
+        The process's curves up to `horizon` with pointwise bands by unit bootstrap, which hold the
+        observed curve and are no narrower than one run; None where there is nothing to compare.
+        Points beyond the longest run are not supported.
     """
 
     bound: MisspecificationBound
@@ -147,18 +148,22 @@ def bound_process(
     weights = resampled_weights(tables.n_units, n_resamples, generator(rng)).astype(np.float64)
     fitted = np.stack([process.success_within(last), process.failure_within(last)])
     again = _refitted_curves(process, runs, weights, last, executor)
-    ones = np.ones((1, tables.n_units))
+    observed = observed_curves(tables, np.ones((1, tables.n_units)))
+    success, failure = (
+        _pointwise(f"{name}_within", fitted[k], again[:, k], observed[0, k], tables.n_runs, ci_prob)
+        for k, name in enumerate(("success", "failure"))
+    )
     return ProcessBound(
         bound=bound_of_curves(
             tables,
-            CurveReplicates(fitted[None, :, : n_steps + 1], observed_curves(tables, ones)),
+            CurveReplicates(fitted[None, :, : n_steps + 1], observed),
             CurveReplicates(again[:, :, : n_steps + 1], observed_curves(tables, weights)),
             margin=margin,
             ci_prob=ci_prob,
             richer=_RICHER,
         ),
-        success_within=_pointwise("success_within", fitted[0], again[:, 0], ci_prob, n_steps),
-        failure_within=_pointwise("failure_within", fitted[1], again[:, 1], ci_prob, n_steps),
+        success_within=success,
+        failure_within=failure,
     )
 
 
@@ -178,18 +183,34 @@ def _refitted_curves(
 
 
 def _pointwise(
-    quantity: str, fitted: Floats, replicates: Floats, ci_prob: float, n_steps: int
+    quantity: str,
+    fitted: Floats,
+    replicates: Floats,
+    observed: Floats,
+    n_runs: int,
+    ci_prob: float,
 ) -> ReliabilityCurve:
-    """Return the curve with the percentile band, widened to hold the curve itself."""
+    """Return the curve with its percentile band, which holds the curve and the observed one.
+
+    No standard error counts as less than one run: where every run did the same, so do all
+    resamples, and their percentiles say no more than that.
+    """
+    from scipy.special import ndtri
+
     tail = (1.0 - ci_prob) / 2.0
     low, high = np.quantile(replicates, [tail, 1.0 - tail], axis=0)
+    one_run = np.full(fitted.size, ndtri(1.0 - tail) / n_runs)
+    one_run[0] = 0.0  # before the first step chance has no part
+    low, high = np.minimum(low, fitted - one_run), np.maximum(high, fitted + one_run)
+    seen = slice(0, observed.size)
+    low[seen], high[seen] = np.minimum(low[seen], observed), np.maximum(high[seen], observed)
     return ReliabilityCurve(
         quantity=quantity,
         x=np.arange(fitted.size),
         value=fitted,
-        low=np.clip(np.minimum(low, fitted), 0.0, 1.0),
-        high=np.clip(np.maximum(high, fitted), 0.0, 1.0),
+        low=np.clip(low, 0.0, 1.0),
+        high=np.clip(high, 0.0, 1.0),
         ci_prob=ci_prob,
         kind="bootstrap",
-        n_supported=n_steps + 1,
+        n_supported=observed.size,
     )

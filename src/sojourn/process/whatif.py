@@ -372,7 +372,7 @@ def most_valuable_fixes(
             drawn[:, column, state],
             ci_prob=ci_prob,
             n_units=n_units,
-            proportion=column != 1,
+            proportion=True,
             reasons=reasons,
             missing=missing,
         )

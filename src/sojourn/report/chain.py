@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from sojourn.assess import TraceAssessment
@@ -13,7 +12,7 @@ from sojourn.estimates import Estimate, Status, Verdict
 from sojourn.process._exact_result import ExactTest
 from sojourn.report.parts import Figure, Rows, Section, estimate_cell, only, p_cell
 from sojourn.report.process import process_notes, process_paragraphs, process_tables
-from sojourn.tables import clean, n_of
+from sojourn.tables import at_least, at_most, clean, n_of
 
 __all__ = ["chain_sections"]
 
@@ -56,7 +55,7 @@ def _ever(ever: Estimate) -> str:
     if ever.value is None:
         return f"How many runs would succeed if none were ever stopped is not given: {why}."
     return (
-        "If no run were ever stopped, the chain expects this share to succeed: "
+        "If no run were ever stopped, the homogeneous chain expects this share to succeed: "
         f"{estimate_cell(ever)}. No run shows it; {why}."
     )
 
@@ -84,12 +83,7 @@ def _evidence_tables(certificate: Certificate) -> Iterator[Rows]:
             "95 % confidence the largest error lies over the lower and under the upper bound.",
             header=("curve", "at least", "at most"),
             rows=[
-                # Rounded outwards: a printed bound still holds.
-                (
-                    name,
-                    f"{math.floor(curve.lower * 1000) / 1000:.3f}",
-                    f"{math.ceil(curve.upper * 1000) / 1000:.3f}",
-                )
+                (name, at_least(curve.lower), at_most(curve.upper))
                 for name, curve in (("success", bound.success), ("failure", bound.failure))
             ],
         )

@@ -5,6 +5,17 @@ from __future__ import annotations
 from sojourn.tables.escape import clean
 from sojourn.tables.steps import round_steps
 from sojourn.tables.text import indent, p_is, p_text, text_table
-from sojourn.tables.words import n_of, wrapped
+from sojourn.tables.words import at_least, at_most, n_of, wrapped
 
-__all__ = ["clean", "indent", "n_of", "p_is", "p_text", "round_steps", "text_table", "wrapped"]
+__all__ = [
+    "at_least",
+    "at_most",
+    "clean",
+    "indent",
+    "n_of",
+    "p_is",
+    "p_text",
+    "round_steps",
+    "text_table",
+    "wrapped",
+]

@@ -8,6 +8,10 @@ from sojourn.tables.escape import clean
 
 __all__ = ["indent", "p_is", "p_text", "text_table"]
 
+# What fits on a line of a report beside its margin, and the least room for a label.
+_WIDTH = 94
+_LABEL = 24
+
 
 def p_text(p: float | None) -> str:
     """Return a p-value as people print it, and a dash where there is none."""
@@ -40,7 +44,7 @@ def text_table(
     """
     cells = [["-" if cell is None else clean(cell) for cell in row] for row in rows]
     head = [list(header)] if any(header) else []
-    table = head + cells
+    table = _narrowed(head + cells, gap) if left else head + cells
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     return [
         gap.join(
@@ -49,6 +53,24 @@ def text_table(
         ).rstrip()
         for row in table
     ]
+
+
+def _narrowed(table: list[list[str]], gap: str) -> list[list[str]]:
+    """Shorten long labels of the first column where a row would not fit on a line."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    over = sum(widths) + len(gap) * (len(widths) - 1) - _WIDTH
+    if over <= 0 or widths[0] <= _LABEL:
+        return table
+    limit = max(_LABEL, widths[0] - over)
+    return [[_shortened(row[0], limit), *row[1:]] for row in table]
+
+
+def _shortened(label: str, limit: int) -> str:
+    """Leave out the middle of a label: names of a log often differ in their end alone."""
+    if len(label) <= limit:
+        return label
+    end = limit // 3
+    return f"{label[: limit - end - 1]}…{label[-end:]}"
 
 
 def indent(lines: Iterable[str], by: str = "  ") -> list[str]:

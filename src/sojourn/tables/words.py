@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable
 
-__all__ = ["n_of", "percent", "wrapped"]
+__all__ = ["at_least", "at_most", "n_of", "percent", "wrapped"]
 
 
 def n_of(count: int, noun: str, several: str | None = None) -> str:
@@ -16,16 +17,33 @@ def n_of(count: int, noun: str, several: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
+def at_most(bound: float) -> str:
+    """Return an upper bound with three digits, rounded up: what is printed still holds."""
+    return f"{math.ceil(round(bound * 1000.0, 6)) / 1000.0:.3f}"
+
+
+def at_least(bound: float) -> str:
+    """Return a lower bound with three digits, rounded down: what is printed still holds."""
+    return f"{math.floor(round(bound * 1000.0, 6)) / 1000.0:.3f}"
+
+
 def percent(share: float) -> str:
     """Return a level of confidence, never rounded up to all: ``95%``, ``99.9%``."""
     return f"{100.0 * share:.10g}%"
 
 
 def wrapped(lines: Iterable[str], *, width: int = 98) -> list[str]:
-    """Return the lines, long ones broken at blanks and continued under their text."""
+    """Return the lines, long ones broken at blanks and continued under their text.
+
+    A line whose last column is a sentence goes on inside that column.
+    """
     found: list[str] = []
     for line in lines:
-        margin = len(line) - len(line.lstrip()) + 4
+        start = len(line) - len(line.lstrip())
+        column = line.rfind("  ") + 2
+        if not start < column <= width // 2 or len(line) - column <= width // 2:
+            column = start
+        margin = column + 4
         found += textwrap.wrap(
             line,
             width,
