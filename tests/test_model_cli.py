@@ -173,6 +173,10 @@ def test_forecast_as_json(
     assert [f["state"] for f in going["forecasts"]] == [None, "plan", "tool", "observe"]
     last = going["forecasts"][-1]["success"]
     assert last["interval"][0] < last["value"] < last["interval"][1]
+    # The model carries no certificate, so that nothing made of it is more than inconclusive.
+    assert last["status"] == "inconclusive"
+    assert last["reasons"] == ["the claim forecast is not decided"]
+    assert going["forecasts"][-1]["blind"]["status"] == "inconclusive"
     assert odd["forecasts"][-1]["known"] is False
     assert done["forecasts"][-1]["success"]["value"] == 1.0
     target = tmp_path / "f.json"

@@ -116,6 +116,8 @@ def entry(document: dict[str, Any], **change: Any) -> None:
 CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "version": lambda d: d.update(sojourn_model=2),
     "version true": lambda d: d.update(sojourn_model=True),
+    "version with a point": lambda d: d.update(sojourn_model=1.0),
+    "version text": lambda d: d.update(sojourn_model="1"),
     "no parameters": lambda d: d.pop("parameters"),
     "parameters a list": lambda d: d.update(parameters=[]),
     "unknown process": lambda d: d.update(process="os.system"),
@@ -136,6 +138,8 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "extra key": lambda d: d["parameters"]["table"].update(more=1),
     "horizon": lambda d: d.update(horizon=10**12),
     "horizon text": lambda d: d.update(horizon="9"),
+    "horizon true": lambda d: d.update(horizon=True),
+    "units true": lambda d: d["trained_on"].update(n_units=True),
     "units": lambda d: d["trained_on"].update(n_units=-1),
     "other states": lambda d: d["states"].update(names=["a", "b", "c", "d", "e", "f"]),
     "equal states": lambda d: d["states"].update(names=["a"] * 5),

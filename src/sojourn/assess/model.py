@@ -220,7 +220,10 @@ def monitor_of(
     """
     reader = StepReader(model.states, model.step_names)
     return Monitor(
-        model_tables(model) if tables is None else tables, state_of=reader, ci_prob=ci_prob
+        model_tables(model) if tables is None else tables,
+        state_of=reader,
+        ci_prob=ci_prob,
+        doubt=model.doubt("forecast"),
     )
 
 

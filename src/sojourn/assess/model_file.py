@@ -36,7 +36,7 @@ __all__ = ["FORMAT_VERSION", "FittedModel", "ModelFileError", "read_model", "wri
 
 FORMAT_VERSION = 1
 _MAX_BYTES = 256 * 2**20
-_MAX_HORIZON = 1_000_000
+_MAX_HORIZON = 100_000
 _MAX_CELLS = 50_000_000
 _MAX_DRAWS = 100_000
 _CHECKED_STEPS = 1000
@@ -144,11 +144,16 @@ class FittedModel:
 
     def resting_on(self, name: str, estimate: Estimate) -> Estimate:
         """Return an estimate that is no more than inconclusive where a claim is not accepted."""
-        verdict = self._verdict(name)
-        if verdict == "accepted" or estimate.value is None:
+        doubt = self.doubt(name)
+        if doubt is None or estimate.value is None:
             return estimate
-        reasons = (*estimate.reasons, f"the claim {name} is {verdict}")
+        reasons = (*estimate.reasons, doubt)
         return replace(estimate, status=Status.INCONCLUSIVE, reasons=reasons)
+
+    def doubt(self, name: str) -> str | None:
+        """Return why figures that rest on a claim are not supported; None where it is accepted."""
+        verdict = self._verdict(name)
+        return None if verdict == "accepted" else f"the claim {name} is {verdict}"
 
     def _verdict(self, name: str) -> str:
         verdict = "not decided"
@@ -235,7 +240,7 @@ def _parse(path: Path, name: str) -> dict[str, Any]:
     if not isinstance(document, dict) or "sojourn_model" not in document:
         raise ModelFileError(f"{name}: not a model that sojourn fit wrote")
     version = document["sojourn_model"]
-    if version != FORMAT_VERSION or isinstance(version, bool):
+    if type(version) is not int or version != FORMAT_VERSION:
         raise ModelFileError(
             f"{name}: of format {clean(version, limit=20)}, this version reads {FORMAT_VERSION}; "
             "fit the runs again"
@@ -257,13 +262,13 @@ def _model(document: Mapping[str, Any]) -> FittedModel:
     states = state_model_from_dict(_mapping(document, "states"))
     trained = _mapping(document, "trained_on")
     for key in ("n_runs", "n_tasks", "n_units"):
-        if not isinstance(trained[key], int) or trained[key] < 0:
+        if type(trained[key]) is not int or trained[key] < 0:
             raise ModelFileError(f"trained_on.{key} is no count")
     parameters = _decode_all(_mapping(document, "parameters"))
     restore = _restorer(document["process"], states.state_names)
     process = restore(parameters)
     horizon = document["horizon"]
-    if not isinstance(horizon, int) or not 1 <= horizon <= _MAX_HORIZON:
+    if type(horizon) is not int or not 1 <= horizon <= _MAX_HORIZON:
         raise ModelFileError(f"horizon must lie in 1 .. {_MAX_HORIZON}")
     _check_process(process, document["process"], horizon)
     draws = []

@@ -91,7 +91,7 @@ def command(
             name
             | {
                 "forecasts": [
-                    f.to_dict() | {"blind": tables.at(None, f.step, ci_prob=ci)[0].to_dict()}
+                    f.to_dict() | {"blind": _blind_estimate(fitted, tables, f.step, ci).to_dict()}
                     for f in (path if every else path[-1:])
                 ]
             }
@@ -164,7 +164,7 @@ def _lines(
                     "-" if forecast.outcome else _blind(tables, forecast.step),
                     _text(forecast.steps_left, ".1f"),
                     *stop,
-                    _remark(forecast),
+                    _remark(fitted, forecast),
                 )
             )
     lines += indent(text_table(header, rows))
@@ -173,6 +173,11 @@ def _lines(
             "P(success) counts that the last step may be the end; stop takes it that it was not"
         )
     return lines
+
+
+def _blind_estimate(fitted: FittedModel, tables: ForecastTables, step: int, ci: float) -> Estimate:
+    """Return the forecast by the step alone, which rests on the curves and on no state."""
+    return fitted.resting_on("timing", tables.at(None, step, ci_prob=ci)[0])
 
 
 def _blind(tables: ForecastTables, step: int) -> str:
@@ -202,7 +207,9 @@ def _text(estimate: Estimate, form: str) -> str:
     return text
 
 
-def _remark(forecast: RunForecast) -> str:
+def _remark(fitted: FittedModel, forecast: RunForecast) -> str:
     if forecast.outcome is not None:
         return f"over: {forecast.outcome}"
-    return "; ".join(forecast.success.reasons)
+    # What holds for all of them is said once, above the table.
+    said = fitted.doubt("forecast")
+    return "; ".join(reason for reason in forecast.success.reasons if reason != said)

@@ -259,7 +259,8 @@ class Follower:
             f"P(success) {_figure(forecast.success, 2)}",
             f"by step alone {_figure(alone, 2)}",
             f"steps left {_figure(forecast.steps_left, 1)}",
-            *forecast.success.reasons,
+            # What holds for all of them is said once, before the first.
+            *(r for r in forecast.success.reasons if r != self._model.doubt("forecast")),
         ]
         return "  ".join(parts)
 

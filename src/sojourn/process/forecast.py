@@ -385,6 +385,8 @@ class Monitor:
         The state that stands for unknown ones; without it their forecast is state-blind.
     ci_prob : float
         Probability of the intervals.
+    doubt : str, optional
+        Why no forecast may be taken as supported, such as a claim that was not accepted.
     """
 
     def __init__(
@@ -394,6 +396,7 @@ class Monitor:
         state_of: Callable[[Any], tuple[int | None, bool]] | None = None,
         rare_state: int | None = None,
         ci_prob: float = 0.95,
+        doubt: str | None = None,
     ) -> None:
         if rare_state is not None and not 0 <= rare_state < tables.n_states:
             raise ValueError(f"rare_state must lie in 0 .. {tables.n_states - 1}")
@@ -401,6 +404,7 @@ class Monitor:
         self._state_of = self._as_index if state_of is None else state_of
         self._rare = rare_state
         self._ci_prob = check_fraction(ci_prob, name="ci_prob")
+        self._doubt = doubt
         self._outcome: str | None = None
         self._n_steps = 0
         self._state: int | None = None
@@ -419,9 +423,11 @@ class Monitor:
             left = Estimate(value=0.0)
         else:
             success, left = self._expected()
-        if not self._known and self._outcome is None:
-            reason = "its last step is of a kind that was not seen in the fit"
-            success, left = _doubted(success, reason), _doubted(left, reason)
+        doubts = [] if self._doubt is None else [self._doubt]
+        if not self._known:
+            doubts.append("its last step is of a kind that was not seen in the fit")
+        for doubt in doubts if self._outcome is None else ():
+            success, left = _doubted(success, doubt), _doubted(left, doubt)
         return RunForecast(
             step=self._n_steps,
             state=name,
