@@ -79,6 +79,16 @@ def structure_of(text: str) -> _Structure:
     return parser
 
 
+def test_names_inside_a_page_are_its_own_and_lead_somewhere(example: GroupedAssessment) -> None:
+    text = html_text(example)
+    assert text.count("<svg") > 3
+    names = re.findall(r'\bid="([^"]*)"', text)
+    assert len(names) == len(set(names))
+    targets = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+    assert len(targets) > 10
+    assert targets <= set(names)
+
+
 def test_page_is_whole_loads_nothing_and_runs_nothing(example: GroupedAssessment) -> None:
     text = html_text(example)
     parser = structure_of(text)

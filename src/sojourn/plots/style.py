@@ -6,6 +6,7 @@ that the SVG turns into ``currentColor``, so that a page in dark mode needs no s
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from collections.abc import Iterator
@@ -164,4 +165,19 @@ def to_svg(axes: Axes, *, description: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     label = f'<svg role="img" aria-label="{escape(description)}"'
-    return svg.replace("<svg", label, 1)
+    return _with_own_ids(svg.replace("<svg", label, 1))
+
+
+def _with_own_ids(svg: str) -> str:
+    """Give what a figure refers to names of its own: one page holds many figures.
+
+    Names that nothing refers to go; every figure has a ``patch_1``.
+    """
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
+    own = hashlib.sha256(svg.encode()).hexdigest()[:8]
+
+    def named(match: re.Match[str]) -> str:
+        return f' id="{own}-{match[1]}"' if match[1] in used else ""
+
+    svg = re.sub(r' id="([^"]*)"', named, svg)
+    return re.sub(r'(href="#|url\(#)', rf"\g<1>{own}-", svg)
