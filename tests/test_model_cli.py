@@ -184,6 +184,35 @@ def test_forecast_as_json(
     assert len(json.loads(target.read_text())["runs"][0]["forecasts"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["export", "MODEL", "--to", "dot", "-o", "MODEL"], "--output"),
+        (["export", "LABELS", "--to", "tra", "-o", "OUT"], "--output"),
+        (["forecast", "MODEL", "RUNS", "--json", "MODEL"], "--json"),
+        (["forecast", "MODEL", "RUNS", "--json", "RUNS"], "--json"),
+        (["whatif", "MODEL", "--top", "--json", "MODEL"], "--json"),
+    ],
+)
+def test_a_model_and_the_runs_are_not_written_over(
+    words: list[str],
+    option: str,
+    model: Path,
+    partial: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    own, labels = tmp_path / "model.json", tmp_path / "out.lab"
+    for copy in (own, labels):
+        copy.write_bytes(model.read_bytes())
+    names = {"MODEL": own, "LABELS": labels, "RUNS": partial, "OUT": tmp_path / "out.tra"}
+    before = partial.read_bytes()
+    assert main([str(names.get(word, word)) for word in words]) == 2
+    assert option in capsys.readouterr().err
+    assert own.read_bytes() == labels.read_bytes() == model.read_bytes()
+    assert partial.read_bytes() == before
+
+
 def test_whatif_prints_before_and_after(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fixes = ["--fix", "answer=0.5", "--fix", "tool=0.2:observe", "--remove", "reflect"]
     assert main(["whatif", str(model), *fixes, "--cap", "60", "--top"]) == 0

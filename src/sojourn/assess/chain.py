@@ -216,7 +216,9 @@ class ChainFindings:
         if estimate.value is None:
             return estimate
         if self.timing is Verdict.REJECTED:
-            reason = "its timing is rejected: see the success rate and the curves"
+            reason = (
+                "the homogeneous chain's timing is rejected: see the success rate and the curves"
+            )
             return Estimate(value=None, status=Status.WITHHELD, reasons=(reason,))
         identity = (
             "without cut runs it equals the success rate whatever the states: no evidence"

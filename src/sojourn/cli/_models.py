@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sojourn.cli._targets import spare_inputs
 
 if TYPE_CHECKING:
     from sojourn.assess.model_file import FittedModel
@@ -28,8 +31,9 @@ def load(path: Path) -> FittedModel:
     return read_model(path)
 
 
-def check_json(target: str | None) -> None:
-    """Refuse, before any work is done, a file that could not be written after it."""
+def check_json(target: str | None, inputs: Iterable[str | Path | None]) -> None:
+    """Refuse, before any work is done, what could not be written after it, or over `inputs`."""
+    spare_inputs((("--json", target),), inputs)
     if target is None or target == "-":
         return
     if not Path(target).parent.is_dir():

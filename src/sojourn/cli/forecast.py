@@ -53,7 +53,7 @@ def command(
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
     if cost is not None and not 0 < cost < 1:
         raise typer.BadParameter(f"{cost} does not lie between 0 and 1", param_hint="--cost")
-    check_json(json)
+    check_json(json, (model, *runs))
     fitted = load(model)
     corpus = read_corpus(
         runs,

@@ -52,7 +52,7 @@ def command(
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
     if not (fix or remove or cap or top):
         raise typer.BadParameter("say what to change: --fix, --remove or --cap; or --top")
-    check_json(json)
+    check_json(json, (model,))
     fitted = load(model)
     from sojourn.process.whatif import most_valuable_fixes, what_if
 
