@@ -36,16 +36,25 @@ RULE = "success_rate >= 0.1"
         (["plan", "IN", RULE, "--json", "IN"], "--json"),
         (["convert", "IN", "-o", "IN"], "--output"),
         (["fit", "IN", "-o", "IN"], "--output"),
+        (["fit", "IN", "--outcomes", "OTHER", "-o", "OTHER"], "--output"),
+        (["export", "IN", "--to", "dot", "-o", "IN"], "--output"),
+        (["export", "LABELS", "--to", "tra", "-o", "LINES"], "--output"),
+        (["forecast", "IN", "OTHER", "--json", "IN"], "--json"),
+        (["forecast", "IN", "OTHER", "--json", "OTHER"], "--json"),
+        (["whatif", "IN", "--top", "--json", "LINK"], "--json"),
     ],
 )
 def test_what_is_read_is_not_written_over(
     words: list[str], option: str, runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other, link, out = (runs.with_name(name) for name in ("b.jsonl", "l.jsonl", "out"))
+    files = ("b.jsonl", "l.jsonl", "out", "model.lab", "model.tra")
+    other, link, out, labels, lines = (runs.with_name(name) for name in files)
+    labels.symlink_to(runs)
     other.write_bytes(runs.read_bytes())
     link.symlink_to(runs)
     before = runs.read_bytes()
     names = {"IN": runs, "OTHER": other, "LINK": link, "OUT": out}
+    names |= {"LABELS": labels, "LINES": lines}
     assert main([str(names.get(word, word)) for word in words]) == 2
     assert option in capsys.readouterr().err
     assert runs.read_bytes() == other.read_bytes() == before

@@ -22,6 +22,7 @@ __all__ = [
     "CSV_BLOCK_BYTES",
     "DOCUMENT_LINES",
     "EVALUATIONS",
+    "FIRST_RECORD_BYTES",
     "FOLDER_FILES",
     "HEAD_BYTES",
     "ID_LETTERS",
@@ -48,6 +49,7 @@ __all__ = [
 # Folders and files
 FOLDER_FILES = 1_000_000  # files below a folder that is named
 HEAD_BYTES = 1 << 16  # bytes of a file that tell its format; a CSV's header must end within them
+FIRST_RECORD_BYTES = 1 << 26  # a first line that is looked at whole, where a head does not do
 LINE_BYTES = 1 << 30  # one line of JSON lines
 CSV_BLOCK_BYTES = 1 << 24  # one row, or one quoted field, of a CSV
 STATE_TABLE_BYTES = 1 << 24  # a user's table of states

@@ -44,5 +44,6 @@ def test_a_column_that_is_a_sentence_goes_on_under_itself() -> None:
     line = "  timing    accepted  " + "word " * 30
     found = wrapped([line.rstrip()], width=80)
     assert found[1].startswith(" " * 26 + "word")
+    assert wrapped(["word " * 30], width=80)[1].startswith("    word")
     numbers = "  timing" + "      0.50 [0.40, 0.60]" * 4
     assert wrapped([numbers], width=80)[1].startswith(" " * 6 + "0.50")

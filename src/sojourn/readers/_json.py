@@ -23,7 +23,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from sojourn._limits import HEAD_BYTES, JSON_DEPTH, JSON_INTEGER_DIGITS, LINE_BYTES
+from sojourn._limits import (
+    FIRST_RECORD_BYTES,
+    HEAD_BYTES,
+    JSON_DEPTH,
+    JSON_INTEGER_DIGITS,
+    LINE_BYTES,
+)
 from sojourn.errors import EmptySourceError, ReaderError
 from sojourn.records import Skipped
 
@@ -38,11 +44,17 @@ __all__ = [
     "json_lines",
     "object_fields",
     "open_buffer",
+    "opens_with_long_object",
     "read_head",
     "sniff",
 ]
 
 _MAPPED_BYTES = 1 << 28
+# What the outline of a long record keeps: levels of brackets, items of a list, bytes of a string.
+_OUTLINE_DEPTH = 8
+_OUTLINE_ITEMS = 4
+_OUTLINE_STRING = 200
+_OUTLINE_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 # Possessive, and a string may run into the end of the data: each byte is looked at once, so that
 # no text of quotes and backslashes makes the scan quadratic.
@@ -73,9 +85,58 @@ class Head(NamedTuple):
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first bytes of a file, without a byte order mark."""
+    """Return the first bytes of a file, without a byte order mark.
+
+    Of an object on one line that is longer than a head, its outline stands in the place of its
+    text: the keys may be behind a long value.
+    """
     with path.open("rb") as file:
-        return file.read(HEAD_BYTES).removeprefix(_BOM)
+        head = file.read(HEAD_BYTES)
+        if not opens_with_long_object(head):
+            return head.removeprefix(_BOM)
+        line = head + file.readline(FIRST_RECORD_BYTES)
+        outline = b"" if len(line) > FIRST_RECORD_BYTES else _outline(line.removeprefix(_BOM))
+        return outline + b"\n" + file.read(1) if outline else head.removeprefix(_BOM)
+
+
+def opens_with_long_object(head: bytes) -> bool:
+    """Return whether the first line of a head is an object that goes on behind it."""
+    text = head.removeprefix(_BOM).lstrip()
+    return len(head) >= HEAD_BYTES - len(_BOM) and text[:1] == b"{" and b"\n" not in text
+
+
+def _outline(line: bytes) -> bytes:
+    """Return an object with long strings cut and long lists and deep parts left out.
+
+    Nothing if it is damaged, or too much even so.
+    """
+    try:
+        text = _shortened(msgspec.Raw(line.strip()), _OUTLINE_DEPTH)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return b""
+    return text if len(text) <= _OUTLINE_BYTES else b""
+
+
+def _shortened(raw: msgspec.Raw, depth: int) -> bytes:
+    text = memoryview(raw)
+    mark = bytes(text[:1])
+    if mark == b"{":
+        if not depth:
+            return b"{}"
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        parts = (
+            msgspec.json.encode(key) + b": " + _shortened(value, depth - 1)
+            for key, value in fields.items()
+        )
+        return b"{" + b", ".join(parts) + b"}"
+    if mark == b"[":
+        items = msgspec.json.decode(raw, type=list[msgspec.Raw])[:_OUTLINE_ITEMS] if depth else ()
+        return b"[" + b", ".join(_shortened(item, depth - 1) for item in items) + b"]"
+    if mark == b'"' and len(text) > _OUTLINE_STRING:
+        # Cut before an escape, and between letters.
+        start = bytes(text[1:_OUTLINE_STRING]).partition(b"\\")[0].decode("utf-8", "ignore")
+        return msgspec.json.encode(start)
+    return bytes(text)
 
 
 @lru_cache(maxsize=8)  # every reader asks about the same head

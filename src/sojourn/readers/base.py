@@ -18,11 +18,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from sojourn._limits import FOLDER_FILES
+from sojourn._limits import FIRST_RECORD_BYTES, FOLDER_FILES, HEAD_BYTES
 from sojourn._redaction import redacted
 from sojourn.corpus import CorpusBuilder, TaskBatch, TraceBatch, TraceCorpus
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
-from sojourn.readers._json import read_head
+from sojourn.readers._json import opens_with_long_object, read_head
 from sojourn.records import Skipped, TaskResult, Trace
 
 __all__ = [
@@ -275,6 +275,12 @@ def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool, loosel
         reader = accepting[0] if len(accepting) == 1 else None
     if reader is None:
         tried = ", ".join(reader.name for reader in readers)
+        if opens_with_long_object(head):
+            raise UnknownFormatError(
+                f"{path}: the first record is longer than {HEAD_BYTES >> 10} KiB and is damaged, "
+                f"or longer than {FIRST_RECORD_BYTES >> 20} MiB, and what is seen of it tells no "
+                "format; name it with --format"
+            )
         raise UnknownFormatError(
             f"{path}: no reader knows this format (tried {tried}); "
             "name one with --format, or write our JSON lines or a CSV"

@@ -40,8 +40,9 @@ def wrapped(lines: Iterable[str], *, width: int = 98) -> list[str]:
     found: list[str] = []
     for line in lines:
         start = len(line) - len(line.lstrip())
-        column = line.rfind("  ") + 2
-        if not start < column <= width // 2 or len(line) - column <= width // 2:
+        gap = line.rfind("  ", start)
+        column = start if gap < 0 else gap + 2
+        if column > width // 2 or len(line) - column <= width // 2:
             column = start
         margin = column + 4
         found += textwrap.wrap(
