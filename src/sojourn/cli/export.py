@@ -10,7 +10,6 @@ import typer
 from sojourn.cli._models import ModelPath, load, put_text
 from sojourn.cli._options import Quiet
 from sojourn.cli._targets import spare_inputs
-from sojourn.cli._targets import spare_inputs
 
 __all__ = ["command"]
 
@@ -55,7 +54,6 @@ def command(
                 "its labels go into a .lab file beside it, so it needs another suffix",
                 param_hint="--output",
             )
-    spare_inputs((("--output", output), ("--output", beside)), (model,))
     spare_inputs((("--output", output), ("--output", beside)), (model,))
     fitted = load(model)
     if between is not None and between[1] > fitted.horizon:

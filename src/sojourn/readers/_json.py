@@ -96,7 +96,7 @@ def read_head(path: Path) -> bytes:
             return head.removeprefix(_BOM)
         line = head + file.readline(FIRST_RECORD_BYTES)
         outline = b"" if len(line) > FIRST_RECORD_BYTES else _outline(line.removeprefix(_BOM))
-        return outline + b"\n" + file.read(1) if outline else head.removeprefix(_BOM)
+        return outline + b"\n" + file.read(HEAD_BYTES) if outline else head.removeprefix(_BOM)
 
 
 def opens_with_long_object(head: bytes) -> bool:
