@@ -6,7 +6,7 @@ import pytest
 
 from sojourn.estimates import Estimate, Interval, Status
 from sojourn.report.comparison import difference_cell
-from sojourn.report.parts import Cell, Rows, p_cell
+from sojourn.report.parts import Cell, Rows, p_cell, short_name
 
 ESTIMATE = "0.622 [0.010,\N{NO-BREAK SPACE}0.979]\N{NO-BREAK SPACE}?"
 
@@ -63,3 +63,16 @@ def test_intervals_and_p_values_are_not_broken() -> None:
     assert difference_cell(estimate) == "+0.050 [-0.010,\N{NO-BREAK SPACE}+0.110]"
     assert p_cell(0.0001) == "<\N{NO-BREAK SPACE}.001"
     assert p_cell(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("gpt-4o", "gpt-4o"),
+        ("x" * 32, "x" * 32),
+        ("airline-gpt-4o-2024-11-20-temperature-0.jsonl", "airline-gpt-4o-2…erature-0.jsonl"),
+        ("a" * 40 + "\x1b" + "b" * 60, "a" * 16 + "\N{HORIZONTAL ELLIPSIS}" + "b" * 15),
+    ],
+)
+def test_names_in_titles_keep_both_ends(name: str, short: str) -> None:
+    assert short_name(name) == short

@@ -512,15 +512,17 @@ def _tables(process: TraceProcess, horizon: int) -> _Tables:
         chain = unroll(process)
     except ValueError:
         return _tables_by_questions(process, horizon)
-    success = chain.observed(chain.values, horizon)
-    left = chain.observed(chain.steps_left, horizon)
+    values, steps_left = chain.values, chain.steps_left
+    success = chain.observed(values, horizon)
+    left = chain.observed(steps_left, horizon)
     lost = _lost_states(process)
+    blind = _blind_of_chain(chain, values, steps_left, horizon, lost[chain.owner])
     if np.any(lost):
         success = np.where(lost, np.nan, success)
         left = np.where(lost, np.nan, left)
     remembers = not chain.is_observed and chain.n_layers == 1
     inner = _Inner.of(chain, horizon, lost) if remembers else None
-    return _Tables(success, left, *_blind_of_chain(chain, horizon, lost[chain.owner]), inner)
+    return _Tables(success, left, *blind, inner)
 
 
 def _lost_states(process: TraceProcess) -> npt.NDArray[np.bool_]:
@@ -532,15 +534,22 @@ def _lost_states(process: TraceProcess) -> npt.NDArray[np.bool_]:
 
 
 def _blind_of_chain(
-    chain: UnrolledChain, horizon: int, lost: npt.NDArray[np.bool_]
+    chain: UnrolledChain,
+    values: Floats,
+    steps_left: Floats,
+    horizon: int,
+    lost: npt.NDArray[np.bool_],
 ) -> tuple[Floats, Floats]:
+    """Average the chain's own `values` and `steps_left` over where runs are at each step."""
     masses = chain.masses(horizon)
     steps = np.minimum(np.arange(horizon), chain.n_layers - 1)
     total = masses.sum(axis=1)
     blind = np.full((2, horizon + 1), np.nan)
-    blind[:, 0] = chain.success_ever, chain.mean_steps
+    first, at_once = chain.start[: chain.n_inner], chain.start[chain.n_inner]
+    blind[0, 0] = min(first @ values[0] + at_once, 1.0)
+    blind[1, 0] = np.where(first > 0.0, first * (1.0 + steps_left[0]), 0.0).sum()
     there = total > 0.0
-    for row, table in enumerate((chain.values, chain.steps_left)):
+    for row, table in enumerate((values, steps_left)):
         weighted = np.where(masses > 0.0, masses * table[steps], 0.0).sum(axis=1)
         blind[row, 1:][there] = weighted[there] / total[there]
         # A mean over states is not known where that of one of them is not.

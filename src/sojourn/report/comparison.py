@@ -12,7 +12,7 @@ from sojourn.assess.comparison_text import signed
 from sojourn.estimates import Estimate
 from sojourn.plots import new_axes, styled, to_svg
 from sojourn.plots.comparison import plot_differences, plot_two_curves
-from sojourn.report.parts import Cell, Figure, Rows, Section, p_cell
+from sojourn.report.parts import Cell, Figure, Rows, Section, p_cell, short_name
 from sojourn.report.sections import Card
 from sojourn.tables import clean, n_of, p_text
 from sojourn.tables.words import percent
@@ -59,8 +59,8 @@ def title(family: ComparisonFamily) -> str:
     """Return the title of the page."""
     first = family.comparisons[0]
     if len(family) == 1:
-        return f"{clean(first.name_b)} against {clean(first.name_a)}"
-    return f"{len(family)} sets of runs against {clean(first.name_a)}"
+        return f"{short_name(first.name_b)} against {short_name(first.name_a)}"
+    return f"{len(family)} sets of runs against {short_name(first.name_a)}"
 
 
 def lede(result: Comparison) -> str:

@@ -25,7 +25,7 @@ from sojourn.assess.session_results import GroupedSessionAssessment, SessionAsse
 from sojourn.report import comparison as of_comparison
 from sojourn.report import session_comparison as of_two_logs
 from sojourn.report import sessions as of_sessions
-from sojourn.report.parts import Rows, Section
+from sojourn.report.parts import Rows, Section, short_name
 from sojourn.report.sections import cards, claim_rows, clean_deep, overview_rows, sections
 from sojourn.tables import clean, n_of
 from sojourn.tables.words import percent
@@ -182,7 +182,7 @@ def _comparison_page(result: ComparisonFamily, *, whole: bool) -> PageView:
         groups=[
             _GroupView(
                 id=f"group-{number}",
-                name=f"{clean(comparison.name_b)} against {clean(comparison.name_a)}",
+                name=f"{short_name(comparison.name_b)} against {short_name(comparison.name_a)}",
                 lede=of_comparison.lede(comparison),
                 policy=of_comparison.policy_line(comparison),
                 cards=of_comparison.cards(comparison),

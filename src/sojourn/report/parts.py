@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.estimates import Estimate, Status
-from sojourn.tables import p_text
+from sojourn.tables import clean, p_text
 
-__all__ = ["Cell", "Figure", "Rows", "Section", "estimate_cell", "only", "p_cell"]
+__all__ = ["Cell", "Figure", "Rows", "Section", "estimate_cell", "only", "p_cell", "short_name"]
 
 # Letters that half of a wide page, and a phone, have room for; and what the gap of a column takes.
 _HALF_PAGE = 60
 _PHONE = 50
 _GAP = 2.5
 _PHONE_GAP = 1.0
+# A name in a title: two of them, with a word between, are two or three lines of a phone.
+_TITLE_NAME = 32
 # The first column may be broken anywhere on a phone, down to this width.
 _PHONE_NAME = 12
 
@@ -122,3 +124,15 @@ def only(figures: dict[str, Figure], name: str) -> list[Figure]:
 def p_cell(p: float | None) -> str:
     """Return a p-value for a cell, never broken in two."""
     return p_text(p).replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def short_name(label: object) -> str:
+    """Return a label for a title; of a long one its middle is left out, for ends tell names apart.
+
+    Files differ by their dates and numbers, models by their versions.
+    """
+    text = clean(label)
+    if len(text) <= _TITLE_NAME:
+        return text
+    half = (_TITLE_NAME - 1) // 2
+    return f"{text[:_TITLE_NAME - 1 - half]}…{text[-half:]}"

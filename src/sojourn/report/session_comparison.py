@@ -13,7 +13,7 @@ from sojourn.estimates import Estimate, Status
 from sojourn.plots import new_axes, styled, to_svg
 from sojourn.plots.comparison import plot_differences, plot_two_runs
 from sojourn.report.comparison import ANSWER_MARKS, ANSWER_STATUS, difference_cell
-from sojourn.report.parts import Cell, Figure, Rows, Section
+from sojourn.report.parts import Cell, Figure, Rows, Section, short_name
 from sojourn.report.sections import Card
 from sojourn.tables import clean
 from sojourn.tables.words import percent
@@ -30,7 +30,7 @@ _HEAD = ("A", "B", "B minus A", "B better")
 
 def title(result: SessionComparison) -> str:
     """Return the title of the page."""
-    return f"{clean(result.name_b)} against {clean(result.name_a)}"
+    return f"{short_name(result.name_b)} against {short_name(result.name_a)}"
 
 
 def lede(result: SessionComparison, domain: str) -> str:
