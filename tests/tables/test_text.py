@@ -23,6 +23,8 @@ def test_a_label_too_long_for_its_row_loses_its_middle() -> None:
     assert found[1].startswith("fetch_xxx")
     assert "…" in found[1]
     assert "_retry  0.50 [0.40, 0.60]" in found[1]
+    words = [("a label that is no name of a log", "words " * 20)]
+    assert text_table(("", ""), words, left=2)[0].startswith("a label that is no name of a log")
     wide = text_table(("state", *"abcde"), [("s" * 60, *["0.50 [0.40, 0.60]"] * 5)])
     assert wide[1].startswith("s" * 15 + "…" + "s" * 8 + "  ")
 

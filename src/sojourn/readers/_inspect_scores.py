@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sojourn.errors import ReaderError
 from sojourn.records import Outcome
 
-__all__ = ["ScoreChooser", "Verdict", "flatten", "printable", "verdict"]
+__all__ = ["ScoreChooser", "Verdict", "flatten", "listing", "printable", "verdict"]
 
 TOLERANCE = 1e-6
 _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -161,7 +161,7 @@ class ScoreChooser:
         self.chosen = asked if asked in names or not inner else inner[0]
         if self.chosen not in names and asked not in self._declared:
             known = list(dict.fromkeys((*names, *self._declared)))
-            raise ReaderError(f"no scorer is called {asked}; there are: {_listing(known)}")
+            raise ReaderError(f"no scorer is called {asked}; there are: {listing(known)}")
         if self.chosen != asked and len(inner) > 1:
             self.note = self._tell(inner, f"the first value of {asked!r}")
 
@@ -169,10 +169,11 @@ class ScoreChooser:
         others = [name for name in names if name != self.chosen]
         return (
             f"several scores: {printable(self.chosen or '')} counts ({why}), "
-            f"{_listing(others)} not; choose one with --scorer"
+            f"{listing(others)} not; choose one with --scorer"
         )
 
 
-def _listing(names: list[str]) -> str:
+def listing(names: Sequence[str]) -> str:
+    """Return the first names of a log in a form that is safe and short in a message."""
     shown = ", ".join(printable(name) for name in names[:_MAX_LISTED])
     return shown if len(names) <= _MAX_LISTED else f"{shown} and {len(names) - _MAX_LISTED} more"

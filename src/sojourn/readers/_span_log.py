@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sojourn._limits import EVALUATIONS, OPEN_SPANS
+from sojourn.readers._inspect_scores import listing, printable
 from sojourn.readers._rows import verdict_of_word
 from sojourn.readers._spans import Forest, Kind, Span, forest, steps_of
 from sojourn.readers._steps import without_ids
@@ -93,6 +94,7 @@ class SpanLog:
     _notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     _positions: Counter[str] = field(default_factory=Counter)
     _n_spans: int = 0
+    _scorers: dict[str, None] = field(default_factory=dict)  # in the order in which they came
 
     def records(self, items: Iterator[tuple[Found, str] | Skipped]) -> Iterator[Record]:
         """Yield the runs that spans are of, then what is to be told about them.
@@ -110,8 +112,21 @@ class SpanLog:
             if self._n_spans > OPEN_SPANS:
                 yield from self._close_some()
         yield from self._tell(list(self._open))
+        self._tell_scorers()
         for (reason, what), count in self._notes.items():
             yield Skipped(source=str(self.source), reason=reason, what=what, count=count)
+
+    def heard_of(self, scorer: str) -> None:
+        """Remember the name of who judged a run."""
+        if scorer in self._scorers or len(self._scorers) < EVALUATIONS:
+            self._scorers[scorer] = None
+
+    def _tell_scorers(self) -> None:
+        """Say who judged, where the one that was asked for did not."""
+        asked = self.options.scorer
+        if asked is not None and self._scorers and asked not in self._scorers:
+            known = listing(list(self._scorers))
+            self.note(f"no scorer is called {printable(asked)}; there are: {known}", "verdict")
 
     def note(self, reason: str, what: str = "key", count: int = 1) -> None:
         """Count something that is told at the end."""
@@ -131,6 +146,8 @@ class SpanLog:
         trace.program = trace.program or program
         trace.session_id = trace.session_id or found.session_id
         trace.evaluations += found.evaluations[: EVALUATIONS - len(trace.evaluations)]
+        for one in found.evaluations:
+            self.heard_of(one.name)
         for key, value in found.labels.items():
             trace.labels.setdefault(key, value)
         self._n_spans += 1

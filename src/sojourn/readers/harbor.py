@@ -18,6 +18,7 @@ import msgspec
 
 from sojourn.errors import ReaderError
 from sojourn.readers._atif import read_whole
+from sojourn.readers._inspect_scores import listing, printable
 from sojourn.readers._json import decode, open_buffer, read_head, sniff
 from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import End, LimitKind, Outcome, Skipped, Step, Trace
@@ -126,6 +127,9 @@ def _reward(result: _Verifier | None, scorer: str | None) -> tuple[float | None,
     name = scorer if scorer is not None else "reward"
     if scorer is None and name not in rewards and len(rewards) == 1:
         name = next(iter(rewards))
+    if scorer is not None and rewards and scorer not in rewards:
+        known = listing(list(rewards))
+        return None, f"no reward is called {printable(scorer)}; there are: {known}"
     if name not in rewards:
         return None, "several rewards; choose one with --scorer NAME" if rewards else ""
     reward = rewards[name]

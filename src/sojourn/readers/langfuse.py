@@ -81,9 +81,11 @@ class LangfuseReader:
             If the file holds no such JSON at all.
         """
         log = SpanLog(source, self.name, options, only_chosen=True)
-        yield from log.records(self._items(source, options))
+        yield from log.records(self._items(source, options, log))
 
-    def _items(self, source: Path, options: ReadOptions) -> Iterator[tuple[Found, str] | Skipped]:
+    def _items(
+        self, source: Path, options: ReadOptions, log: SpanLog
+    ) -> Iterator[tuple[Found, str] | Skipped]:
         asked = frozenset(options.columns.values())
         head = read_head(source)
         keys = sniff(head).keys
@@ -95,7 +97,7 @@ class LangfuseReader:
         if options.scorer is not None:
             for path in self.siblings(source):
                 if path.parent.name == "scores":
-                    yield from _gather_scores(path, options.scorer, scores)
+                    yield from _gather_scores(path, options.scorer, scores, log)
         items: Iterator[tuple[str, Buffer | Skipped]] = (
             ((f"item {n}", item) for n, item in
              enumerate(array_items(open_buffer(source), source=str(source)), start=1))
@@ -179,7 +181,7 @@ def _row(
 
 
 def _gather_scores(
-    path: Path, scorer: str, scores: dict[str, list[Evaluation]]
+    path: Path, scorer: str, scores: dict[str, list[Evaluation]], log: SpanLog
 ) -> Iterator[Skipped]:
     """Put the scores of one name into a table by traces; yield the lines that are no scores."""
     for line in json_lines(path):
@@ -189,5 +191,6 @@ def _gather_scores(
             place = f"{path}, line {line.number}"
             yield Skipped(source=place, reason=f"a score: {error}", what="verdict")
             continue
+        log.heard_of(found.name)
         if found.name == scorer and found.trace_id:
             scores.setdefault(found.trace_id[:ID_LETTERS], []).append(found.evaluation())

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from sojourn.errors import ReaderError
+from sojourn.readers._inspect_scores import listing, printable
 from sojourn.readers._json import (
     BadRecordError,
     decode,
@@ -51,6 +52,7 @@ class _File:
     model: str
     metric: str = ""
     filter: str | None = None
+    filters: dict[str, None] = field(default_factory=dict)
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
@@ -104,6 +106,11 @@ class LmEvalReader:
                 continue
             if trace is not None:
                 yield trace
+        if log.filters and log.filter not in log.filters:
+            known = listing(list(log.filters))
+            raise ReaderError(
+                f"{source}: no filter is called {printable(log.filter or '')}; there are: {known}"
+            )
         for (reason, what), count in log.notes.items():
             yield Skipped(source=str(source), reason=reason, what=what, count=count)
 
@@ -118,6 +125,7 @@ def _trace(fields: Mapping[str, msgspec.Raw], log: _File) -> Trace | None:
     filter_ = decode(fields.get("filter", _NOTHING), str | None) or ""  # type: ignore[arg-type]
     if log.filter is None:
         log.filter = filter_
+    log.filters[filter_] = None
     if filter_ != log.filter:
         log.notes["lines of another filter (--scorer METRIC,FILTER chooses)", "key"] += 1
         return None
@@ -144,7 +152,11 @@ def _trace(fields: Mapping[str, msgspec.Raw], log: _File) -> Trace | None:
 def _verdict(fields: Mapping[str, msgspec.Raw], log: _File) -> tuple[Outcome, float | None]:
     name = log.metric or _first_metric(fields, log)
     if name not in fields:
-        log.notes["lines without the metric that counts", "verdict"] += 1
+        reason = "lines without the metric that counts"
+        if log.metric:
+            known = listing(_metrics(fields))
+            reason = f"no metric is called {printable(log.metric)}; there are: {known}"
+        log.notes[reason, "verdict"] += 1
         return Outcome.UNSCORED, None
     try:
         value: Any = decode(fields[name], float | bool | None)  # type: ignore[arg-type]
@@ -156,9 +168,13 @@ def _verdict(fields: Mapping[str, msgspec.Raw], log: _File) -> tuple[Outcome, fl
     return Outcome.SUCCESS if value else Outcome.FAILURE, float(value)
 
 
-def _first_metric(fields: Mapping[str, msgspec.Raw], log: _File) -> str:
+def _metrics(fields: Mapping[str, msgspec.Raw]) -> list[str]:
     names = decode(fields.get("metrics", _NOTHING), list[str] | None)  # type: ignore[arg-type]
-    names = names or [name for name in fields if name not in _OWN]
+    return names or [name for name in fields if name not in _OWN]
+
+
+def _first_metric(fields: Mapping[str, msgspec.Raw], log: _File) -> str:
+    names = _metrics(fields)
     if len(names) > 1:
         log.notes["several metrics a line; the first counts (--scorer METRIC chooses)", "key"] += 1
     return names[0] if names else ""

@@ -18,6 +18,7 @@ _GAP = 2.5
 _PHONE_GAP = 1.0
 # A name in a title: two of them, with a word between, are two or three lines of a phone.
 _TITLE_NAME = 32
+_LONGEST_NAME = 512
 # The first column may be broken anywhere on a phone, down to this width.
 _PHONE_NAME = 12
 
@@ -131,7 +132,7 @@ def short_name(label: object) -> str:
 
     Files differ by their dates and numbers, models by their versions.
     """
-    text = clean(label)
+    text = clean(label, limit=_LONGEST_NAME)
     if len(text) <= _TITLE_NAME:
         return text
     half = (_TITLE_NAME - 1) // 2

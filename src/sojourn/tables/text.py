@@ -44,7 +44,7 @@ def text_table(
     """
     cells = [["-" if cell is None else clean(cell) for cell in row] for row in rows]
     head = [list(header)] if any(header) else []
-    table = _narrowed(head + cells, gap) if left else head + cells
+    table = _narrowed(head + cells, gap) if head and left else head + cells
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     return [
         gap.join(
