@@ -41,7 +41,7 @@ N_TASKS, N_ATTEMPTS = 100, 4
 N_TRUTH, N_LIMIT = 100_000, 25_000  # tasks
 HORIZON = 1000  # longer than any run of a corpus
 N_RESAMPLES = 199
-N_CORPORA = (200, 100, 100, 100)  # by law
+N_CORPORA = (200, 200, 200, 200)  # by law
 N_SPLITS = 10
 ORDERS = ("homogeneous", "order-2", "order-3")
 
