@@ -173,8 +173,10 @@ def test_lines_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_verdicts(tmp_path: Path, assessments: list[Any], outcome: Outcome) -> None:
-    (run,) = read(tmp_path, trace(CHAT, assessments=assessments), scorer="ok")
+    run, *notes = read(tmp_path, trace(CHAT, assessments=assessments), scorer="ok")
     assert run.outcome is outcome
+    said = ["no scorer is called ok; there are: other"] if "other" in str(assessments) else []
+    assert [note.reason for note in notes] == said
 
 
 @pytest.mark.parametrize("value", [0.5, [1], {"a": 1}, "perhaps"])

@@ -25,7 +25,6 @@ def told(path: Path, scorer: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("langfuse/export/observations_v2/1.jsonl", "no scorer is called absent; there are: "),
         ("langsmith/runs.jsonl", "no scorer is called absent; there are: correct"),
         ("mlflow", "no scorer is called absent; there are: "),
-        ("every-eval-ever/e1_samples.jsonl", "no result is called absent; there are: "),
         ("lm-eval", "no metric is called absent; there are: "),
         ("inspect", "no scorer is called absent; there are: "),
     ],

@@ -112,7 +112,7 @@ def _outline(line: bytes) -> bytes:
     """
     try:
         text = _shortened(msgspec.Raw(line.strip()), _OUTLINE_DEPTH)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return b""
     return text if len(text) <= _OUTLINE_BYTES else b""
 

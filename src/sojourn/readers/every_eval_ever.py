@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from sojourn.errors import ReaderError
-from sojourn.readers._inspect_scores import printable
+from sojourn.readers._inspect_scores import listing, printable
 from sojourn.readers._json import json_lines, records, sniff
 from sojourn.readers._steps import respond, tool_step
 from sojourn.readers.base import ReadOptions, Record
@@ -95,8 +95,8 @@ class EveryEvalEverReader:
             if record is not _OF_OTHERS:
                 yield record
         if options.scorer is not None and others and not seen:
-            known = ", ".join(printable(metric) for metric in list(others)[:5])
-            raise ReaderError(f"{source}: no result is called {options.scorer}; there are: {known}")
+            asked, known = printable(options.scorer), listing(list(others))
+            raise ReaderError(f"{source}: no result is called {asked}; there are: {known}")
         if others:
             reason = "lines of another metric of a sample; choose one with --scorer RESULT_ID"
             yield Skipped(source=str(source), reason=reason, count=others.total(), what="key")

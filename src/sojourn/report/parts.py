@@ -136,4 +136,4 @@ def short_name(label: object) -> str:
     if len(text) <= _TITLE_NAME:
         return text
     half = (_TITLE_NAME - 1) // 2
-    return f"{text[:_TITLE_NAME - 1 - half]}…{text[-half:]}"
+    return f"{text[: _TITLE_NAME - 1 - half]}…{text[-half:]}"
