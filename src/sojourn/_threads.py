@@ -1,11 +1,28 @@
-"""One thread for the linear algebra under threads of our own."""
+"""Threads of our own, and one thread for the linear algebra under them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import TracebackType
 
-__all__ = ["plain_blas"]
+__all__ = ["Workers", "plain_blas"]
+
+
+class Workers(ThreadPoolExecutor):
+    """Threads that drop what has not begun when their context is left by an exception.
+
+    Who interrupts a long computation then waits for the pieces under way, and not for all.
+    """
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shutdown(wait=True, cancel_futures=kind is not None)
 
 
 @contextmanager

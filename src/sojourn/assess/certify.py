@@ -9,7 +9,7 @@ rule (two-sample KS and AIC on a split) stays available for comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import Workers
 from sojourn._validation import generator
 from sojourn.corpus import ResolvedRuns, TraceCorpus
 from sojourn.estimates import Claim, Verdict, number
@@ -255,8 +256,9 @@ def certificate_under_way(
         "alpha": alpha,
         "approximate": approximate,
     }
-    own = ThreadPoolExecutor() if executor is None else nullcontext(executor)
-    with own as threads, ThreadPoolExecutor(1) as beside:
+    own = Workers() if executor is None else nullcontext(executor)
+    # The threads are left first: without them a test that still runs ends with its next piece.
+    with Workers(1) as beside, own as threads:
         tests = [
             beside.submit(
                 test_exact, part, within_tasks=w, rng=draws[1 + w], executor=threads, **settings

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sojourn._threads import Workers
 from sojourn.assess.certify import MAX_RUNS, MAX_STEPS, MIN_UNITS, Check, part_of
 from sojourn.estimates import Claim, Estimate, Interval, Status, Verdict
 from sojourn.process.base import TraceProcess
@@ -211,7 +212,7 @@ def climb(
         return Climb(notes=(note,))
     runs, notes = part_of(sequences, MAX_RUNS, np.inf, "the choice of a process", for_part)
     # A thread a core: more would only contend, since fits spend much of their time in Python.
-    own = ThreadPoolExecutor(os.cpu_count()) if executor is None else nullcontext(executor)
+    own = Workers(os.cpu_count()) if executor is None else nullcontext(executor)
     with own as threads:
         choice = None
         if name is None:

@@ -8,12 +8,13 @@ with one random stream each, so that the answer does not depend on who computes 
 from __future__ import annotations
 
 import os
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import Workers
 from sojourn.sequences import CENSORED, FAILURE
 
 __all__ = [
@@ -208,7 +209,7 @@ def resample(
     if executor is not None:
         blocks = list(executor.map(_block, jobs, streams, sizes))
     else:
-        with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        with Workers(min(2, os.cpu_count() or 1)) as pool:
             blocks = list(pool.map(_block, jobs, streams, sizes))
     return Curves(
         np.concatenate([block.success for block in blocks]),

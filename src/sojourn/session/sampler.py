@@ -13,13 +13,14 @@ monitored: state 1 of one draw need not be state 1 of the next.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from sojourn._threads import Workers
 from sojourn._validation import check_choice, check_positive_int, generator
 from sojourn.estimates import Estimate, ReliabilityCurve
 from sojourn.session import reliability
@@ -532,7 +533,7 @@ def sample(
     if executor is not None:
         draws, diagnostics = _run_rounds(problem, chains, chosen, omega, names, executor)
     else:
-        with ThreadPoolExecutor(check_positive_int(n_threads, name="n_threads")) as pool:
+        with Workers(check_positive_int(n_threads, name="n_threads")) as pool:
             draws, diagnostics = _run_rounds(problem, chains, chosen, omega, names, pool)
     reasons = _shortfalls(diagnostics, chosen)
     return HMMPosterior(
