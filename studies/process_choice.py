@@ -317,8 +317,8 @@ Seed {seed}; {n_tasks} tasks with {n_attempts} attempts a corpus, {n_resamples} 
 They took {seconds:.0f} CPU seconds. Of the last three laws 100 corpora were drawn at first: the
 rule of the bands was settled on them, and with it one aim was still missed (`--corpora 200 100 100
 100` prints what they give). The other 100 were drawn because of that miss, and no rule was changed
-after them; they alone are free of both. In brackets the Monte Carlo standard error of a share (where
-all corpora agree, that of one that does not).
+after them; they alone are free of both. In brackets the Monte Carlo standard error of a share
+(where all corpora agree, that of one that does not).
 
 **The laws.** Three states, plan, act and check. Rows of the homogeneous law, with the
 probabilities of success and failure last:
