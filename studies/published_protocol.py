@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.assess.certify import certify
+from sojourn.assess.certify import certificate_under_way
 from sojourn.process.absorbing import AbsorbingChain
 from sojourn.process.exact import test_exact
 from sojourn.process.homogeneous import fit_homogeneous
@@ -178,7 +178,10 @@ def repeat_once(name: str, seed: tuple[int, ...]) -> Found:
     ended = runs.select(np.flatnonzero(runs.event != CENSORED))
     exact = test_exact(ended, n_draws=N_DRAWS, rng=rng)
     # One run a task: inside tasks the order of steps is shuffled within each run, cut or not.
-    whole = certify(runs, n_draws=N_DRAWS, n_resamples=N_RESAMPLES, rng=rng)
+    with certificate_under_way(
+        runs, n_draws=N_DRAWS, n_resamples=N_RESAMPLES, rng=rng
+    ) as under_way:
+        whole = under_way.result()
     assert exact.p_order is not None
     assert exact.p_timing is not None
     assert whole.within is not None

@@ -59,6 +59,35 @@ def runs(records: list[Any]) -> list[Trace]:
     return [record for record in records if isinstance(record, Trace)]
 
 
+@pytest.mark.parametrize("form", ["line", "item"])
+def test_the_key_that_tells_may_stand_behind_a_long_one(tmp_path: Path, form: str) -> None:
+    exports = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    wanted = traces_of(SAMPLE)
+    assert len(exports) > 1
+    if form == "line":
+        behind: list[Any] = [{"note": "x" * 9000, **export} for export in exports]
+        path = tmp_path / "late.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in behind))
+    else:
+        behind = [
+            {"schemaUrl": "x" * 9000, **part} for line in exports for part in line["resourceSpans"]
+        ]
+        path = tmp_path / "late.json"
+        path.write_text(json.dumps({"resourceSpans": behind}))
+    found = traces_of(path)
+    assert [(t.task_id, t.outcome, t.steps) for t in found] == [
+        (t.task_id, t.outcome, t.steps) for t in wanted
+    ]
+
+
+@pytest.mark.parametrize("word", ["resourceSpans", "scopeSpans", "resource"])
+def test_a_span_that_speaks_of_such_a_key_is_a_span(tmp_path: Path, word: str) -> None:
+    spans = rows("r", ("1", "", "invoke_agent"), ("2", "1", "chat", {word: [word]}))
+    spans[1] = {"note": word, "more": {word: 1}, **spans[1]}
+    (run,) = runs(read(tmp_path, spans))
+    assert len(run.steps) == 1
+
+
 def test_the_sample_is_what_it_was_written_to_be() -> None:
     first, broken, second = traces_of(SAMPLE)
     assert (first.task_id, first.agent, first.model) == ("a1" * 16, "clerk", "model-a")

@@ -26,7 +26,7 @@ def test_a_label_too_long_for_its_row_loses_its_middle() -> None:
     words = [("a label that is no name of a log", "words " * 20)]
     assert text_table(("", ""), words, left=2)[0].startswith("a label that is no name of a log")
     wide = text_table(("state", *"abcde"), [("s" * 60, *["0.50 [0.40, 0.60]"] * 5)])
-    assert wide[1].startswith("s" * 15 + "…" + "s" * 8 + "  ")
+    assert wide[1].startswith("s" * 12 + "…" + "s" * 11 + "  ")
 
 
 def test_table_without_header() -> None:

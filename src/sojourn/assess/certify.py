@@ -38,7 +38,6 @@ __all__ = [
     "CertificateUnderWay",
     "Check",
     "certificate_under_way",
-    "certify",
     "certify_as_published",
     "only_runs",
     "part_of",
@@ -162,58 +161,6 @@ class Certificate:
         }
 
 
-def certify(
-    sequences: StateSequences,
-    *,
-    alpha: float = 0.05,
-    margin: float = 0.10,
-    n_draws: int = 999,
-    n_resamples: int = 999,
-    approximate: bool = False,
-    power: bool = False,
-    executor: Executor | None = None,
-    rng: np.random.Generator | np.random.SeedSequence | int | None = None,
-) -> Certificate:
-    """Certify the homogeneous chain of the given runs by the exact test and the error bound.
-
-    Parameters
-    ----------
-    sequences : StateSequences
-        All runs; nothing is held out.
-    alpha : float
-        Size of the test of each family.
-    margin : float
-        The error of a curve that is of no matter.
-    n_draws, n_resamples : int
-        Corpora drawn by the test, and bootstrap replicates of the bound.
-    approximate : bool
-        Whether the states were made by looking at the order of steps.
-    power : bool
-        Find the smallest departures that the test could have seen (takes minutes).
-    executor : concurrent.futures.Executor, optional
-        Where to draw; by default in a thread a core. The answer does not depend on it.
-    rng : Generator, SeedSequence, int or None
-        Source of all draws.
-
-    Returns
-    -------
-    Certificate
-        Never an exception for a chain that fails: the verdict is the answer.
-    """
-    with certificate_under_way(
-        sequences,
-        alpha=alpha,
-        margin=margin,
-        n_draws=n_draws,
-        n_resamples=n_resamples,
-        approximate=approximate,
-        power=power,
-        executor=executor,
-        rng=rng,
-    ) as under_way:
-        return under_way.result()
-
-
 class CertificateUnderWay(NamedTuple):
     """A certificate whose exact tests may still run.
 
@@ -242,10 +189,34 @@ def certificate_under_way(
     executor: Executor | None = None,
     rng: np.random.Generator | np.random.SeedSequence | int | None = None,
 ) -> Iterator[CertificateUnderWay]:
-    """Certify as `certify` does, and let the caller work while the exact tests draw.
+    """Certify the homogeneous chain by the exact test and the error bound, while the caller works.
 
     The tests are compiled code that holds no lock, so that what the caller does in Python inside
-    this context costs next to no time of its own. Parameters are those of `certify`.
+    this context costs next to no time of its own.
+
+    Parameters
+    ----------
+    sequences : StateSequences
+        All runs; nothing is held out.
+    alpha : float
+        Size of the test of each family.
+    margin : float
+        The error of a curve that is of no matter.
+    n_draws, n_resamples : int
+        Corpora drawn by the test, and bootstrap replicates of the bound.
+    approximate : bool
+        Whether the states were made by looking at the order of steps.
+    power : bool
+        Find the smallest departures that the test could have seen (takes minutes).
+    executor : concurrent.futures.Executor, optional
+        Where to draw; by default in a thread a core. The answer does not depend on it.
+    rng : Generator, SeedSequence, int or None
+        Source of all draws.
+
+    Yields
+    ------
+    CertificateUnderWay
+        Its certificate is never an exception for a chain that fails: the verdict is the answer.
     """
     draws = generator(rng).spawn(5)
     limit = MAX_STEPS_CUT if np.any(sequences.event == CENSORED) else MAX_STEPS

@@ -131,15 +131,34 @@ def _items(
             yield from _item(item, asked, f"{source}, item {number}")
 
 
+def _exports(raw: Buffer) -> list[ResourceSpans] | None:
+    """Return what one line or item exports, or None where it is a span itself.
+
+    The key that tells may stand behind any other, and be a word of a span's own: where the text
+    holds it, the object is asked for it.
+    """
+    if _holds(raw, b'"resourceSpans"'):
+        line = decode(raw, _Line)
+        if line.resource_spans is not None:
+            return line.resource_spans
+    if _holds(raw, b'"scopeSpans"'):
+        export = decode(raw, ResourceSpans)
+        if export.scope_spans is not None:
+            return [export]
+    return None
+
+
+def _holds(raw: Buffer, key: bytes) -> bool:
+    """Return whether a text holds a key; most do in their first letters, or nowhere."""
+    text = memoryview(raw)
+    return key in bytes(text[:4096]) or (len(text) > 4096 and key in bytes(text))
+
+
 def _item(raw: Buffer, asked: frozenset[str], place: str) -> Iterator[tuple[Found, str] | Skipped]:
     """Yield the spans of one line or item: an export, the spans of one program, or one span."""
     try:
-        head = bytes(memoryview(raw)[:4096])
-        if b'"resourceSpans"' in head:
-            exports = decode(raw, _Line).resource_spans or []
-        elif b'"scopeSpans"' in head or b'"resource"' in head[:64]:
-            exports = [decode(raw, ResourceSpans)]
-        else:
+        exports = _exports(raw)
+        if exports is None:
             yield flat_span(raw, asked), ""
             return
     except BadRecordError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sojourn.estimates import Estimate, Status
 from sojourn.tables import clean, p_text
+from sojourn.tables.words import shortened
 
 __all__ = ["Cell", "Figure", "Rows", "Section", "estimate_cell", "only", "p_cell", "short_name"]
 
@@ -128,12 +129,5 @@ def p_cell(p: float | None) -> str:
 
 
 def short_name(label: object) -> str:
-    """Return a label for a title; of a long one its middle is left out, for ends tell names apart.
-
-    Files differ by their dates and numbers, models by their versions.
-    """
-    text = clean(label, limit=_LONGEST_NAME)
-    if len(text) <= _TITLE_NAME:
-        return text
-    half = (_TITLE_NAME - 1) // 2
-    return f"{text[: _TITLE_NAME - 1 - half]}…{text[-half:]}"
+    """Return a label for a title, two of which fit on a phone."""
+    return shortened(clean(label, limit=_LONGEST_NAME), _TITLE_NAME)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sojourn.tables.escape import clean
+from sojourn.tables.words import shortened
 
 __all__ = ["indent", "p_is", "p_text", "text_table"]
 
@@ -62,15 +63,7 @@ def _narrowed(table: list[list[str]], gap: str) -> list[list[str]]:
     if over <= 0 or widths[0] <= _LABEL:
         return table
     limit = max(_LABEL, widths[0] - over)
-    return [[_shortened(row[0], limit), *row[1:]] for row in table]
-
-
-def _shortened(label: str, limit: int) -> str:
-    """Leave out the middle of a label: names of a log often differ in their end alone."""
-    if len(label) <= limit:
-        return label
-    end = limit // 3
-    return f"{label[: limit - end - 1]}…{label[-end:]}"
+    return [[shortened(row[0], limit), *row[1:]] for row in table]
 
 
 def indent(lines: Iterable[str], by: str = "  ") -> list[str]:

@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterable
 
-__all__ = ["at_least", "at_most", "n_of", "percent", "wrapped"]
+__all__ = ["at_least", "at_most", "n_of", "percent", "shortened", "wrapped"]
 
 
 def n_of(count: int, noun: str, several: str | None = None) -> str:
@@ -15,6 +15,14 @@ def n_of(count: int, noun: str, several: str | None = None) -> str:
     `several` is the plural where it is not the noun with an s.
     """
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def shortened(label: str, limit: int) -> str:
+    """Leave out the middle of a long label: files and models differ in their ends."""
+    if len(label) <= limit:
+        return label
+    end = (limit - 1) // 2
+    return f"{label[: limit - 1 - end]}…{label[-end:]}"
 
 
 def at_most(bound: float) -> str:
