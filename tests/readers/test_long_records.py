@@ -10,7 +10,7 @@ import pytest
 
 from sojourn._limits import HEAD_BYTES
 from sojourn.errors import UnknownFormatError
-from sojourn.readers import preview, read_sessions, read_traces
+from sojourn.readers import _json, preview, read_sessions, read_traces
 from sojourn.readers._json import read_head, sniff
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -101,3 +101,18 @@ def test_a_long_record_that_is_cut_off_is_said_to_be(tmp_path: Path) -> None:
     path.write_text('{"filler": "' + "x" * (3 << 20))
     with pytest.raises(UnknownFormatError, match=r"first record is longer than 64 KiB .*--format"):
         read_traces(path)
+
+
+def test_no_more_of_a_first_record_is_looked_at_than_is_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copied("own/runs.jsonl", tmp_path, "x" * (4 * HEAD_BYTES))
+    size = path.read_bytes().index(b"\n") + 1
+    monkeypatch.setattr(_json, "FIRST_RECORD_BYTES", size)
+    assert format_of(path) == "sojourn-jsonl"
+    monkeypatch.setattr(_json, "FIRST_RECORD_BYTES", size - 1)
+    with pytest.raises(UnknownFormatError, match=r"or longer than .* name it with --format"):
+        read_traces(path)
+    assert len(read_traces(path, format="sojourn-jsonl")) == len(
+        read_traces(DATA / "own/runs.jsonl")
+    )
