@@ -18,7 +18,7 @@ from sojourn.readers._answers import asked_tool, unquoted
 from sojourn.readers._json import BadRecordError, Buffer, decode
 from sojourn.readers._span_log import Evaluation
 from sojourn.readers._spans import Kind, Span, nanoseconds
-from sojourn.readers._steps import EDITORS, SHELL_TOOLS, action_digest, tool_step
+from sojourn.readers._steps import EDITORS, SHELL_TOOLS, action_digest, tool_name
 
 __all__ = ["Assessment", "RawSpan", "plain", "unnumbered"]
 
@@ -122,7 +122,7 @@ class RawSpan(msgspec.Struct):
             digest = _digest(values, _INPUTS, name)
         elif kind is Kind.MODEL:
             asked = asked_tool(_json_of(values, _OUTPUTS))
-            name = tool_step([(asked, "")]).name if asked else ""
+            name = tool_name(asked) if asked else ""
             digest = _digest(values, _OUTPUTS)
         parent = (self.parent_span_id or self.parent_id or "")[:ID_LETTERS]
         times = (self.start_time_unix_nano, self.start_time_ns, self.start_time)
@@ -233,7 +233,7 @@ def _arguments(values: Mapping[str, Buffer]) -> _Arguments:
 
 def _tool_name(name: str, values: Mapping[str, Buffer]) -> str:
     command = _arguments(values).command if name in SHELL_TOOLS | EDITORS else None
-    return tool_step([(name, "")], command=command).name
+    return tool_name(name, command)
 
 
 def _model(values: Mapping[str, Buffer]) -> str:

@@ -18,7 +18,7 @@ from sojourn._limits import ATTRIBUTE_LETTERS, ID_LETTERS
 from sojourn.readers._json import BadRecordError, Buffer, decode
 from sojourn.readers._span_log import Evaluation, Found
 from sojourn.readers._spans import Kind, Span, nanoseconds
-from sojourn.readers._steps import EDITORS, SHELL_TOOLS, action_digest, tool_step
+from sojourn.readers._steps import EDITORS, SHELL_TOOLS, action_digest, tool_name
 
 __all__ = ["ResourceSpans", "flat_span", "otlp_span", "resource_name"]
 
@@ -246,8 +246,7 @@ def _tool(name: str, attributes: Mapping[str, msgspec.Raw]) -> tuple[str, int]:
         except BadRecordError:
             arguments = _Arguments()
         command = arguments.command
-    step = tool_step([(name, "")], command=command)
-    return step.name, _digest(attributes, _ARGUMENTS, name)
+    return tool_name(name, command), _digest(attributes, _ARGUMENTS, name)
 
 
 class _Arguments(msgspec.Struct):
@@ -306,8 +305,12 @@ def _plain(raw: msgspec.Raw) -> str:
     except BadRecordError:
         return ""
     if isinstance(value, _Value):
-        values = (value.string_value, value.int_value, value.double_value, value.bool_value)
+        if value.string_value is not None:
+            return value.string_value
+        values = (value.int_value, value.double_value, value.bool_value)
         value = next((v for v in values if v is not None), None)
+    elif isinstance(value, str):
+        return value
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

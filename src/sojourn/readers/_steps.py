@@ -15,7 +15,15 @@ from collections.abc import Sequence
 from sojourn._limits import COMMAND_LETTERS, STEP_NAME_LETTERS
 from sojourn.records import Actor, Step, StepKind
 
-__all__ = ["RESPOND", "action_digest", "command_name", "respond", "tool_step", "without_ids"]
+__all__ = [
+    "RESPOND",
+    "action_digest",
+    "command_name",
+    "respond",
+    "tool_name",
+    "tool_step",
+    "without_ids",
+]
 
 RESPOND = "respond"
 SHELL_TOOLS = frozenset(
@@ -142,6 +150,24 @@ def respond(text: str, *, actor: Actor = Actor.AGENT, ok: bool | None = None) ->
     )
 
 
+def tool_name(name: str, command: str | None = None) -> str:
+    """Return the name of the step that a call of a tool is.
+
+    Parameters
+    ----------
+    name : str
+        What the log calls the tool.
+    command : str, optional
+        The command line of a shell, or the sub-command of an editor; it names the step.
+    """
+    name = _clean(name) or "tool"
+    if command and name in SHELL_TOOLS:
+        return command_name(command)
+    if command and name in EDITORS:
+        return command_name(command if command.startswith(name) else f"{name} {command}")
+    return name
+
+
 def tool_step(
     calls: Sequence[tuple[str, str]],
     *,
@@ -161,13 +187,8 @@ def tool_step(
         The command line, where the first tool is a shell, or the sub-command, where it is an
         editor; it names the step.
     """
-    name = _clean(calls[0][0]) or "tool"
-    if command and name in SHELL_TOOLS:
-        name = command_name(command)
-    elif command and name in EDITORS:
-        name = command_name(command if command.startswith(name) else f"{name} {command}")
     return Step(
-        name=name,
+        name=tool_name(calls[0][0], command),
         kind=StepKind.TOOL,
         actor=actor,
         ok=ok,

@@ -33,7 +33,7 @@ from sojourn.readers._json import (
 from sojourn.readers._labels import inner_fields, labels_of
 from sojourn.readers._span_log import Evaluation, Found, SpanLog
 from sojourn.readers._spans import Kind, Span, nanoseconds
-from sojourn.readers._steps import action_digest, tool_step
+from sojourn.readers._steps import action_digest, tool_name
 from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import Skipped
 
@@ -163,11 +163,11 @@ def _span(run: _Run, model: str) -> Span:
     kind = _KINDS.get(run.run_type, Kind.OTHER if run.parent_run_id else Kind.AGENT)
     name, digest = (run.name or "")[:ATTRIBUTE_LETTERS], 0
     if kind is Kind.TOOL:
-        name = tool_step([(name, "")]).name
+        name = tool_name(name)
         digest = action_digest(name, bytes(run.inputs).decode("utf-8", "replace"))
     elif kind is Kind.MODEL:
         asked = asked_tool(run.outputs)
-        name = tool_step([(asked, "")]).name if asked else ""
+        name = tool_name(asked) if asked else ""
     return Span(
         span_id=run.id,
         parent_id=run.parent_run_id or "",
