@@ -192,6 +192,28 @@ def test_outcomes_with_other_names_join_runs_without_a_verdict(
     assert "model=nowhere" in capsys.readouterr().err
 
 
+def test_a_folder_of_runs_without_a_verdict_is_read_where_verdicts_are_joined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs, verdicts = tmp_path / "logs", tmp_path / "verdicts.csv"
+    logs.mkdir()
+    (logs / "a.jsonl").write_text('{"task_id": "a", "steps": ["go"]}\n')
+    (logs / "b.jsonl").write_text('{"task_id": "b", "n_steps": 4}\n')
+    verdicts.write_text("task_id,outcome\na,1\nb,0\n")
+    joined = [str(logs), "--outcomes", str(verdicts)]
+    assert main(["assess", *joined, "--dry-run"]) == 0
+    assert "sources: 2 sojourn-jsonl" in capsys.readouterr().out
+    target = tmp_path / "out.jsonl"
+    assert main(["convert", *joined, "-o", str(target)]) == 0
+    found = [json.loads(line)["outcome"] for line in target.read_text().splitlines()]
+    assert found == ["success", "failure"]
+    # Beside runs that are read, such rows are a table of tasks.
+    (logs / "c.jsonl").write_text('{"task_id": "a", "outcome": 1, "steps": ["go"]}\n')
+    assert main(["convert", *joined, "-o", str(target)]) == 0
+    assert len(target.read_text().splitlines()) == 1
+    assert main(["assess", str(logs / "a.jsonl"), "--dry-run"]) == 3
+
+
 @pytest.mark.parametrize("content", [b"nonsense", b"", b"id,passed\na,0.5\n"])
 def test_faults_of_standard_input_are_called_so(content: bytes) -> None:
     shown = subprocess.run(

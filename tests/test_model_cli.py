@@ -163,6 +163,16 @@ def test_forecast_prints_a_line_a_run(
     assert "\u202e" not in out
 
 
+def test_forecast_of_runs_that_do_not_speak_of_an_outcome(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "going.jsonl"
+    path.write_text('{"task_id": "going", "steps": ["plan", "tool"]}\n')
+    assert main(["forecast", str(model), str(path), "--json", "-"]) == 0
+    run = json.loads(capsys.readouterr().out)["runs"][0]
+    assert (run["task_id"], run["forecasts"][0]["step"]) == ("going", 2)
+
+
 def test_forecast_as_json(
     model: Path, partial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

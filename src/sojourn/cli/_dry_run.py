@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sojourn.cli._options import check_format, read_options
+from sojourn.cli._options import check_format, read_options, with_verdicts
 
 if TYPE_CHECKING:
     from sojourn.corpus import Policy
@@ -27,6 +27,7 @@ def show(
     format: str | None,
     columns: list[str] | None,
     scorer: str | None,
+    outcomes: Path | None,
     policy: Policy,
     as_: str | None = None,
 ) -> None:
@@ -44,7 +45,7 @@ def show(
     check_format(format)
     check_kind(as_)
     typer.echo(f"Policy: {policy}")
-    options = read_options(columns, scorer)
+    options, _ = with_verdicts(read_options(columns, scorer), outcomes)
     formats: Counter[str] = Counter()
     failed = False
     with as_files(paths) as files:

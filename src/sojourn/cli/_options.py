@@ -14,6 +14,7 @@ from sojourn.tables import n_of
 if TYPE_CHECKING:
     from sojourn.corpus import Anonymiser, Policy, SessionLog, TraceCorpus
     from sojourn.readers import ReadOptions
+    from sojourn.readers.outcomes import Outcomes as Verdicts
 
 Paths = Annotated[
     list[str],
@@ -141,20 +142,20 @@ def read_corpus(
     strict: bool,
     quiet: bool,
     names: Anonymiser | None = None,
+    under_way: bool = False,
 ) -> TraceCorpus:
-    """Read the runs that a command was given, verdicts joined, with progress on stderr."""
+    """Read the runs that a command was given, verdicts joined, with progress on stderr.
+
+    Runs that are `under_way` need no verdict.
+    """
     from sojourn.cli._progress import Progress
     from sojourn.cli._stdin import as_files, spool_of
     from sojourn.readers import read_traces
 
     check_format(format)
-    options = read_options(columns, scorer)
-    verdicts = None
-    if outcomes is not None:
-        from sojourn.readers.outcomes import join_outcomes, read_outcomes
-
-        verdicts = read_outcomes(outcomes, columns=options.columns)
-        options = replace(options, verdicts_elsewhere=True, optional=verdicts.mapped)
+    options, verdicts = with_verdicts(read_options(columns, scorer), outcomes)
+    if under_way:
+        options = replace(options, verdicts_elsewhere=True)
     with as_files(paths) as files, Progress(quiet=quiet) as progress:
         corpus = read_traces(
             *files,
@@ -166,8 +167,22 @@ def read_corpus(
         if (spool := spool_of(files)) is not None:
             corpus = _named_plainly(corpus, spool)
     if verdicts is not None:
+        from sojourn.readers.outcomes import join_outcomes
+
         corpus = join_outcomes(corpus, verdicts)
     return corpus if names is None else names.runs(corpus)
+
+
+def with_verdicts(
+    options: ReadOptions, outcomes: Path | None
+) -> tuple[ReadOptions, Verdicts | None]:
+    """Return how to read runs whose verdicts a second file may hold, and those verdicts."""
+    if outcomes is None:
+        return options, None
+    from sojourn.readers.outcomes import read_outcomes
+
+    verdicts = read_outcomes(outcomes, columns=options.columns)
+    return replace(options, verdicts_elsewhere=True, optional=verdicts.mapped), verdicts
 
 
 def _named_plainly(corpus: TraceCorpus, spool: str) -> TraceCorpus:

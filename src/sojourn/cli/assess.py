@@ -171,7 +171,15 @@ def command(
     if dry_run:
         from sojourn.cli._dry_run import show
 
-        show(paths, format=format, columns=columns, scorer=scorer, policy=chosen, as_=as_)
+        show(
+            paths,
+            format=format,
+            columns=columns,
+            scorer=scorer,
+            outcomes=outcomes,
+            policy=chosen,
+            as_=as_,
+        )
         return
     if quick and process is not None:
         raise typer.BadParameter("--quick and --process exclude each other")

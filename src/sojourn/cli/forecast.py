@@ -63,6 +63,7 @@ def command(
         outcomes=None,
         strict=False,
         quiet=quiet,
+        under_way=True,
     )
     from sojourn.assess.model import model_tables
     from sojourn.process.stopping import stop_rule

@@ -239,8 +239,8 @@ def find_sources(
     format : str, optional
         Force this reader.
     loosely : bool
-        Whether a file that is named, and that nobody claims, may be rows of ours without a
-        verdict.
+        Whether what nobody claims may be rows of ours without a verdict: a file that is named,
+        or the files of a folder in which there is nothing else to read.
 
     Raises
     ------
@@ -255,7 +255,7 @@ def find_sources(
     if path.is_file():
         yield _claimed_file(path, readers, forced=format is not None, loosely=loosely)
     elif path.is_dir():
-        yield from _walk(path, readers)
+        yield from _walk(path, readers, loosely=loosely)
     else:
         raise ReaderError(f"{path}: neither a file nor a folder")
 
@@ -271,8 +271,7 @@ def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool, loosel
         return Source(path, readers[0])
     reader = _claimant(path, head, readers)
     if reader is None and loosely:
-        accepting = [r for r in readers if getattr(r, "accepts_unjudged", _never)(path, head)]
-        reader = accepting[0] if len(accepting) == 1 else None
+        reader = _reader_of_unjudged(path, head, readers)
     if reader is None:
         tried = ", ".join(reader.name for reader in readers)
         if opens_with_long_object(head):
@@ -286,6 +285,11 @@ def _claimed_file(path: Path, readers: Sequence[Reader], *, forced: bool, loosel
             "name one with --format, or write our JSON lines or a CSV"
         )
     return Source(path, reader)
+
+
+def _reader_of_unjudged(path: Path, head: bytes, readers: Sequence[Reader]) -> Reader | None:
+    accepting = [r for r in readers if getattr(r, "accepts_unjudged", _never)(path, head)]
+    return accepting[0] if len(accepting) == 1 else None
 
 
 def _never(source: Path, head: bytes) -> bool:
@@ -312,7 +316,7 @@ class _Walk:
     n_links: int = 0
 
 
-def _walk(folder: Path, readers: Sequence[Reader]) -> Iterator[Source | Skipped]:
+def _walk(folder: Path, readers: Sequence[Reader], *, loosely: bool) -> Iterator[Source | Skipped]:
     walk = _Walk()
     stack = [folder]
     while stack:
@@ -323,6 +327,8 @@ def _walk(folder: Path, readers: Sequence[Reader]) -> Iterator[Source | Skipped]
             walk.unreadable.append(_unreadable(place, error))
         if walk.n_files > FOLDER_FILES:
             raise ReaderError(f"{folder}: more than {FOLDER_FILES} files")
+    if loosely and not walk.found:
+        _claim_unjudged(walk, readers)
     yield from walk.found
     yield from walk.unreadable
     if walk.n_links:
@@ -381,6 +387,26 @@ def _sort_file(path: Path, readers: Sequence[Reader], walk: _Walk) -> None:
         walk.unknown.append(path)
     else:
         walk.found.append(Source(path, reader))
+
+
+def _claim_unjudged(walk: _Walk, readers: Sequence[Reader]) -> None:
+    """Take rows without a verdict.
+
+    Only where nothing else is read in a folder: tables of tasks that lie beside logs of another
+    format are no runs.
+    """
+    unknown = []
+    for path in walk.unknown:
+        try:
+            reader = _reader_of_unjudged(path, read_head(path), readers)
+        except OSError as error:
+            walk.unreadable.append(_unreadable(path, error))
+            continue
+        if reader is None:
+            unknown.append(path)
+        else:
+            walk.found.append(Source(path, reader))
+    walk.unknown = unknown
 
 
 def _unreadable(path: Path, error: OSError) -> Skipped:

@@ -74,8 +74,9 @@ def preview(
     kind : str, optional
         What to read sources as that can be read as either: ``traces`` or ``sessions``.
     """
+    options = options or ReadOptions()
     sources = sources_of_runs if kind == "traces" else find_sources
-    for found in sources(path, format=format):
+    for found in sources(path, format=format, loosely=options.verdicts_elsewhere):
         if isinstance(found, Source) and kind == "sessions" and format is None:
             found = as_sessions(found)
         if isinstance(found, Skipped):
@@ -83,7 +84,7 @@ def preview(
                 source=found.source, format=None, notes=(f"{found.count} x {found.reason}",)
             )
         else:
-            yield _look(found, options or ReadOptions(), n)
+            yield _look(found, options, n)
 
 
 def _look(source: Source, options: ReadOptions, n: int) -> Preview:
