@@ -19,7 +19,8 @@ from sojourn.assess.session_results import (
 from sojourn.assess.text import estimate_text
 from sojourn.corpus import Group
 from sojourn.estimates import Claim, Estimate, Verdict
-from sojourn.tables import escape, n_of, round_steps
+from sojourn.tables import escape, markdown_table, n_of, round_steps
+from sojourn.tables.junit import Case, Mark, junit_document
 from sojourn.tables.words import percent
 
 __all__ = ["junit", "markdown"]
@@ -45,9 +46,9 @@ def markdown(result: Result) -> str:
         for part in _parts(group):
             if part.name != str(group.group):
                 lines += [f"#### {escape.markdown(part.name)}", ""]
-            lines += _table(("figure", "estimate"), part.figures)
+            lines += markdown_table(("figure", "estimate"), part.figures)
             rows = [(c.claim, str(c.verdict), _told(c)) for c in part.claims]
-            lines += _table(("claim", "verdict", "why"), rows)
+            lines += markdown_table(("claim", "verdict", "why"), rows)
         lines += _bullets(group.cautions)
     for name, reason in _unusable(result):
         lines += [f"- {escape.markdown(name)}: {escape.markdown(reason)}", ""]
@@ -64,13 +65,11 @@ def junit(result: Result) -> str:
         (str(group.group), [_case(part.name, c) for part in _parts(group) for c in part.claims])
         for group in result
     ]
-    suites += [(name, [_skipped(name, _NO_CLAIM, why)]) for name, why in _unusable(result)]
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>']
-    lines.append(f"<testsuites {_counts([case for _, cases in suites for case in cases])}>")
-    for name, cases in suites:
-        lines += [f'<testsuite name="{escape.xml_text(name)}" {_counts(cases)}>', *cases]
-        lines.append("</testsuite>")
-    return "\n".join([*lines, "</testsuites>", ""])
+    suites += [
+        (name, [Case(name, _NO_CLAIM, Mark.SKIPPED, f"inconclusive: {why}")])
+        for name, why in _unusable(result)
+    ]
+    return junit_document(suites)
 
 
 def _counted(group: TraceAssessment | SessionAssessment) -> str:
@@ -138,14 +137,6 @@ def _domain_figures(domain: DomainAssessment) -> list[tuple[str, str]]:
     return [(name, estimate_text(estimate)) for name, estimate in found]
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table of Markdown, and nothing where there are no rows."""
-    if not rows:
-        return []
-    body = [f"| {' | '.join(escape.markdown(cell) for cell in row)} |" for row in rows]
-    return [f"| {' | '.join(header)} |", "|---" * len(header) + "|", *body, ""]
-
-
 def _bullets(cautions: Sequence[Caution]) -> list[str]:
     return [*(f"- {escape.markdown(caution)}" for caution in cautions), *([""] if cautions else [])]
 
@@ -159,26 +150,9 @@ def _told(claim: Claim) -> str:
     return "; ".join([*claim.reasons, *([f"next: {claim.next}"] if claim.next else [])])
 
 
-def _case(where: str, claim: Claim) -> str:
+def _case(where: str, claim: Claim) -> Case:
     told = _told(claim)
-    if claim.verdict is Verdict.INCONCLUSIVE:
-        return _skipped(where, claim.claim, told)
-    inner = f"<system-out>{escape.xml_text(told)}</system-out>"
-    if claim.verdict is Verdict.REJECTED:
-        inner = f'<failure message="{escape.xml_text(f"rejected: {told}")}"/>'
-    return f"{_opened(where, claim.claim)}>{inner}</testcase>"
-
-
-def _skipped(where: str, name: str, reason: str) -> str:
-    message = escape.xml_text(f"inconclusive: {reason}")
-    return f'{_opened(where, name)}><skipped message="{message}"/></testcase>'
-
-
-def _opened(where: str, name: str) -> str:
-    return f'<testcase classname="{escape.xml_text(where)}" name="{escape.xml_text(name)}"'
-
-
-def _counts(cases: Sequence[str]) -> str:
-    failures = sum("<failure" in case for case in cases)
-    skipped = sum("<skipped" in case for case in cases)
-    return f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
+    if claim.verdict is Verdict.ACCEPTED:
+        return Case(where, claim.claim, Mark.PASS, told)
+    mark = Mark.FAILURE if claim.verdict is Verdict.REJECTED else Mark.SKIPPED
+    return Case(where, claim.claim, mark, f"{claim.verdict}: {told}")

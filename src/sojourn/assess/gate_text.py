@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sojourn.assess.gate import GateAnswer, RuleResult
 from sojourn.estimates import Estimate
-from sojourn.tables import clean, escape, text_table, wrapped
+from sojourn.tables import clean, escape, markdown_table, text_table, wrapped
+from sojourn.tables.junit import Case, Mark, junit_document
 from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
@@ -78,19 +79,18 @@ def markdown(gate: Gate) -> str:
         "",
         f"Each answer with {percent(gate.confidence)} confidence.",
         "",
-        "| answer | rule | group | figure | visible drop |",
-        "|---|---|---|---|---|",
     ]
-    for result in gate.results:
-        cells = (
+    rows = [
+        (
             str(result.answer),
-            escape.markdown(result.rule),
-            escape.markdown(result.group),
-            escape.markdown(_figure(result.estimate)),
+            result.rule,
+            str(result.group),
+            _figure(result.estimate),
             _drop(result.smallest_drop),
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    lines.append("")
+        for result in gate.results
+    ]
+    lines += markdown_table(("answer", "rule", "group", "figure", "visible drop"), rows)
     for result in gate.results:
         lines += [
             f"- {escape.markdown(result.rule)}: {escape.markdown(reason)}"
@@ -109,32 +109,24 @@ def junit(gate: Gate, *, inconclusive: str = "error") -> str:
     inconclusive : {"error", "pass", "fail"}
         What an inconclusive answer becomes.
     """
-    cases = [_case(result, inconclusive) for result in gate.results]
-    failures = sum("<failure" in case for case in cases)
-    errors = sum("<error" in case for case in cases)
-    head = f'tests="{len(cases)}" failures="{failures}" errors="{errors}"'
-    return "\n".join(
-        [
-            '<?xml version="1.0" encoding="UTF-8"?>',
-            f'<testsuites {head}><testsuite name="sojourn gate" {head}>',
-            *cases,
-            "</testsuite></testsuites>",
-            "",
-        ]
-    )
+    return junit_document([("sojourn gate", [_case(one, inconclusive) for one in gate.results])])
 
 
-def _case(result: RuleResult, inconclusive: str) -> str:
+_MARKS = {
+    GateAnswer.PASS: Mark.PASS,
+    GateAnswer.FAIL: Mark.FAILURE,
+    GateAnswer.INCONCLUSIVE: Mark.ERROR,
+}
+
+
+def _case(result: RuleResult, inconclusive: str) -> Case:
     told = "; ".join((_figure(result.estimate), *result.reasons))
-    group, rule = escape.xml_text(result.group), escape.xml_text(result.rule)
-    name = f'<testcase classname="{group}" name="{rule}"'
     answer = result.answer
     if answer is GateAnswer.INCONCLUSIVE and inconclusive != "error":
         answer = GateAnswer(inconclusive)
-    if answer is GateAnswer.PASS:
-        return f"{name}><system-out>{escape.xml_text(told)}</system-out></testcase>"
-    kind = "failure" if answer is GateAnswer.FAIL else "error"
-    return f'{name}><{kind} message="{escape.xml_text(f"{result.answer}: {told}")}"/></testcase>'
+    if answer is not GateAnswer.PASS:
+        told = f"{result.answer}: {told}"
+    return Case(str(result.group), result.rule, _MARKS[answer], told)
 
 
 def workflow_commands(gate: Gate) -> Sequence[str]:

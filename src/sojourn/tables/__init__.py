@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.tables.escape import clean
 from sojourn.tables.steps import round_steps
-from sojourn.tables.text import indent, p_is, p_text, text_table
+from sojourn.tables.text import indent, markdown_table, p_is, p_text, text_table
 from sojourn.tables.words import at_least, at_most, n_of, wrapped
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "at_most",
     "clean",
     "indent",
+    "markdown_table",
     "n_of",
     "p_is",
     "p_text",

@@ -1,13 +1,13 @@
-"""Plain-text tables for a terminal."""
+"""Tables for a terminal, and in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sojourn.tables.escape import clean
+from sojourn.tables.escape import clean, markdown
 from sojourn.tables.words import shortened
 
-__all__ = ["indent", "p_is", "p_text", "text_table"]
+__all__ = ["indent", "markdown_table", "p_is", "p_text", "text_table"]
 
 # What fits on a line of a report beside its margin, and the least room for a label.
 _WIDTH = 94
@@ -64,6 +64,14 @@ def _narrowed(table: list[list[str]], gap: str) -> list[list[str]]:
         return table
     limit = max(_LABEL, widths[0] - over)
     return [[shortened(row[0], limit), *row[1:]] for row in table]
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the lines of a table in Markdown and an empty one; nothing where there are no rows."""
+    body = [f"| {' | '.join(map(markdown, row))} |" for row in rows]
+    if not body:
+        return []
+    return [f"| {' | '.join(header)} |", "|---" * len(header) + "|", *body, ""]
 
 
 def indent(lines: Iterable[str], by: str = "  ") -> list[str]:
