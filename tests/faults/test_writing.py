@@ -21,6 +21,13 @@ CASES: dict[str, tuple[list[object], list[str]]] = {
         ["assess", "A", "--no-chain", "--resamples", 99, "--html", "r.html", "--json", "r.json"],
         ["r.html", "r.json"],
     ),
+    "assess for a pipeline": (
+        [
+            *("assess", "A", "--no-chain", "--resamples", 99),
+            *("--junit", "r.xml", "--markdown", "r.md"),
+        ],
+        ["r.xml", "r.md"],
+    ),
     "compare": (["compare", "A", "B", "--resamples", 99, "--json", "k.json"], ["k.json"]),
     "convert to Parquet": (["convert", "A", "-o", "c.parquet"], ["c.parquet"]),
     "convert to lines": (["convert", "A", "-o", "c.jsonl"], ["c.jsonl"]),

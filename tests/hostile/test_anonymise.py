@@ -143,6 +143,18 @@ def test_no_id_is_left_in_compared_sessions(
     check(out, capsys, n_files=1)
 
 
+def test_no_id_is_left_in_what_a_pipeline_reads(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = write_runs(tmp_path / "canary-a.jsonl")
+    words = ("assess", a, "--by", "source_uri", "--resamples", 99, "--no-chain")
+    files = ("--junit", out / "g.xml", "--markdown", out / "g.md")
+    assert run(*words, *files, "--anonymise") == 0
+    check(out, capsys, n_files=2)
+    assert run(*words, *files) == 0
+    assert "canary-a" in (out / "g.md").read_text(encoding="utf-8")
+
+
 def test_no_id_is_left_in_a_gate(
     tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
