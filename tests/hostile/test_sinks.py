@@ -32,7 +32,19 @@ TAGS = frozenset(
         *("html", "head", "meta", "title", "style", "body", "a", "header", "p", "h1", "h2", "h3"),
         *("main", "section", "div", "table", "thead", "tbody", "tr", "th", "td", "code", "ul"),
         *("li", "strong", "figure", "figcaption", "dl", "dt", "dd", "footer", "pre", "article"),
-        *("svg", "g", "path", "defs", "use", "clippath", "rect", "span", "details", "summary"),
+        *(
+            "svg",
+            "g",
+            "path",
+            "defs",
+            "use",
+            "clippath",
+            "rect",
+            "text",
+            "span",
+            "details",
+            "summary",
+        ),
     ]
 )
 _LOADS = {"src", "srcset", "action", "formaction", "poster", "data", "background", "ping"}

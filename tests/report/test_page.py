@@ -89,6 +89,15 @@ def test_names_inside_a_page_are_its_own_and_lead_somewhere(example: GroupedAsse
     assert targets <= set(names)
 
 
+def test_a_page_of_many_groups_stays_below_a_megabyte(example: GroupedAssessment) -> None:
+    groups = tuple(example) * 12
+    text = html_text(replace(example, groups=groups))
+    assert len(text.encode()) < 1_000_000
+    drawn = text.count('<svg role="img"')
+    assert drawn > 2 * 9
+    assert text.count("Its figures are left out") == len(groups) - drawn // 9
+
+
 def test_page_is_whole_loads_nothing_and_runs_nothing(example: GroupedAssessment) -> None:
     text = html_text(example)
     parser = structure_of(text)

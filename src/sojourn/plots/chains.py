@@ -124,7 +124,7 @@ def _draw_null(ax: Axes, values: Floats) -> None:
     # Equal statistics may differ in their last bits.
     distinct, n = np.unique(values.round(12), return_counts=True)
     if distinct.size > _FEW_VALUES:
-        ax.hist(values, bins=30, color=GREY, alpha=0.6)
+        ax.hist(values, bins=30, histtype="stepfilled", color=GREY, alpha=0.6)
         return
     ax.vlines(distinct, 0, n, color=GREY, alpha=0.6, linewidth=5)
     ax.set_ylim(0, None)

@@ -20,6 +20,8 @@ from sojourn.tables.words import percent
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from sojourn.process.difference import CurveDifference
+
 __all__ = [
     "ANSWER_MARKS",
     "ANSWER_STATUS",
@@ -162,13 +164,18 @@ def overview(family: ComparisonFamily) -> Rows:
     )
 
 
-def sections(result: Comparison) -> list[Section]:
+def sections(result: Comparison, *, with_figures: bool) -> list[Section]:
     """Return the answers to a user's questions, in their order."""
-    found = [_differences(result), _flips(result), _curves(result), _transitions(result)]
+    found = [
+        _differences(result, drawn=with_figures),
+        _flips(result),
+        _curves(result, drawn=with_figures),
+        _transitions(result),
+    ]
     return [section for section in found if section is not None]
 
 
-def _differences(result: Comparison) -> Section:
+def _differences(result: Comparison, *, drawn: bool) -> Section:
     again = any(row.same_tasks is not None for row in result.rows)
     rows = [
         (
@@ -186,7 +193,7 @@ def _differences(result: Comparison) -> Section:
     ]
     return Section(
         question="By how much do they differ?",
-        figures=[_forest(result)],
+        figures=[_forest(result)] if drawn else [],
         tables=[
             Rows(
                 caption="B minus A: for tasks like these"
@@ -273,18 +280,10 @@ def _flips(result: Comparison) -> Section | None:
     )
 
 
-def _curves(result: Comparison) -> Section | None:
+def _curves(result: Comparison, *, drawn: bool) -> Section | None:
     curves = result.curves
     if curves is None or curves.horizon < 2:
         return None
-    caption = (
-        "Success within d steps; shaded, where B's curve lies with the stated pointwise "
-        "probability, given A's."
-    )
-    with styled():
-        axes = new_axes((_SHORT, 3.2))
-        plot_two_curves(axes, curves.a[0], curves.b[0], curves.success_low, curves.success_high)
-        figure = _figure(axes, caption)
     steps = np.unique(np.linspace(0, curves.horizon, 12).astype(int)).tolist()
     rows = [
         (d, f"{curves.a[0, d]:.3f}", f"{curves.b[0, d]:.3f}", difference_cell(curves.at(d)))
@@ -296,7 +295,7 @@ def _curves(result: Comparison) -> Section | None:
             f"Mean number of steps up to step {curves.horizon}: B minus A "
             f"{signed(curves.mean_steps)}."
         ],
-        figures=[figure],
+        figures=[_curves_figure(curves)] if drawn else [],
         tables=[
             Rows(
                 caption="Success within d steps.",
@@ -306,6 +305,17 @@ def _curves(result: Comparison) -> Section | None:
             )
         ],
     )
+
+
+def _curves_figure(curves: CurveDifference) -> Figure:
+    caption = (
+        "Success within d steps; shaded, where B's curve lies with the stated pointwise "
+        "probability, given A's."
+    )
+    with styled():
+        axes = new_axes((_SHORT, 3.2))
+        plot_two_curves(axes, curves.a[0], curves.b[0], curves.success_low, curves.success_high)
+        return _figure(axes, caption)
 
 
 def _transitions(result: Comparison) -> Section | None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 import sojourn
 from sojourn._files import write_text
 from sojourn.assess import GroupedAssessment, TraceAssessment
-from sojourn.assess.comparison_results import ComparisonFamily
+from sojourn.assess.comparison_results import Comparison, ComparisonFamily
 from sojourn.assess.session_comparison import SessionComparison
 from sojourn.assess.session_results import GroupedSessionAssessment, SessionAssessment
 from sojourn.report import comparison as of_comparison
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PageView", "Result", "environment_of", "html_text", "page_of", "write_report"]
 
+T = TypeVar("T")
 Result = (
     TraceAssessment
     | GroupedAssessment
@@ -44,8 +46,14 @@ Result = (
     | SessionComparison
 )
 
-# Figures weigh about 40 kB each; a page of more groups than this keeps its tables only.
-_MAX_FIGURE_GROUPS = 24
+# A page stays below a megabyte as long as it can: this is for the figures of all parts and the
+# tables of each, which weigh about so much.
+_PAGE_BYTES = 950_000
+_TABLE_BYTES = 48_000
+_NO_FIGURES = (
+    "Its figures are left out, for the page to stay below a megabyte; a page of this part alone "
+    "has them."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +146,9 @@ def page_of(result: Result, *, whole: bool = True) -> PageView:
 
 def _trace_page(result: TraceAssessment | GroupedAssessment, *, whole: bool) -> PageView:
     groups = list(result) if isinstance(result, GroupedAssessment) else [result]
-    with_figures = len(groups) <= _MAX_FIGURE_GROUPS
     return PageView(
         title=_title(groups),
-        groups=[
-            _view(group, number, with_figures=with_figures, whole=whole)
-            for number, group in enumerate(groups)
-        ],
+        groups=_with_room(groups, partial(_view, whole=whole)),
         overview=overview_rows(groups),
         versions=", ".join(_versions(groups[0])),
     )
@@ -152,23 +156,23 @@ def _trace_page(result: TraceAssessment | GroupedAssessment, *, whole: bool) -> 
 
 def _session_page(result: SessionAssessment | GroupedSessionAssessment, *, whole: bool) -> PageView:
     groups = list(result) if isinstance(result, GroupedSessionAssessment) else [result]
-    with_figures = sum(len(group.domains) for group in groups) <= _MAX_FIGURE_GROUPS
     one = clean(groups[0].group)
+
+    def view(group: SessionAssessment, number: int, with_figures: bool) -> _GroupView:
+        return _GroupView(
+            id=f"group-{number}",
+            name=clean(group.group),
+            lede=of_sessions.lede(group),
+            policy=of_sessions.policy_line(group),
+            cards=of_sessions.cards(group),
+            claims=of_sessions.claim_rows(group),
+            cautions=[clean_deep(caution.to_dict()) for caution in group.cautions],
+            sections=of_sessions.sections(group, with_figures=with_figures) if whole else [],
+        )
+
     return PageView(
         title=one if len(groups) == 1 else f"{len(groups)} groups of sessions",
-        groups=[
-            _GroupView(
-                id=f"group-{number}",
-                name=clean(group.group),
-                lede=of_sessions.lede(group),
-                policy=of_sessions.policy_line(group),
-                cards=of_sessions.cards(group),
-                claims=of_sessions.claim_rows(group),
-                cautions=[clean_deep(caution.to_dict()) for caution in group.cautions],
-                sections=of_sessions.sections(group, with_figures=with_figures) if whole else [],
-            )
-            for number, group in enumerate(groups)
-        ],
+        groups=_with_room(groups, view),
         overview=of_sessions.overview(groups),
         versions=", ".join(_software(groups[0].seed)),
         subject="reliability over the tasks of sessions",
@@ -177,21 +181,21 @@ def _session_page(result: SessionAssessment | GroupedSessionAssessment, *, whole
 
 
 def _comparison_page(result: ComparisonFamily, *, whole: bool) -> PageView:
+    def view(comparison: Comparison, number: int, with_figures: bool) -> _GroupView:
+        return _GroupView(
+            id=f"group-{number}",
+            name=f"{short_name(comparison.name_b)} against {short_name(comparison.name_a)}",
+            lede=of_comparison.lede(comparison),
+            policy=of_comparison.policy_line(comparison),
+            cards=of_comparison.cards(comparison),
+            claims=of_comparison.answer_rows(comparison),
+            cautions=[],
+            sections=of_comparison.sections(comparison, with_figures=with_figures) if whole else [],
+        )
+
     return PageView(
         title=of_comparison.title(result),
-        groups=[
-            _GroupView(
-                id=f"group-{number}",
-                name=f"{short_name(comparison.name_b)} against {short_name(comparison.name_a)}",
-                lede=of_comparison.lede(comparison),
-                policy=of_comparison.policy_line(comparison),
-                cards=of_comparison.cards(comparison),
-                claims=of_comparison.answer_rows(comparison),
-                cautions=[],
-                sections=of_comparison.sections(comparison) if whole else [],
-            )
-            for number, comparison in enumerate(result)
-        ],
+        groups=_with_room(result.comparisons, view),
         overview=of_comparison.overview(result),
         versions=", ".join(_software(result.comparisons[0].seed)),
         subject="one set of runs against another",
@@ -201,24 +205,22 @@ def _comparison_page(result: ComparisonFamily, *, whole: bool) -> PageView:
 
 
 def _session_comparison_page(result: SessionComparison, *, whole: bool) -> PageView:
-    with_figures = len(result.answers) <= _MAX_FIGURE_GROUPS
+    def view(domain: str, number: int, with_figures: bool) -> _GroupView:
+        sections = of_two_logs.sections(result, domain, with_figures=with_figures) if whole else []
+        return _GroupView(
+            id=f"group-{number}",
+            name=clean(domain),
+            lede=of_two_logs.lede(result, domain),
+            policy=of_two_logs.policy_line(result),
+            cards=of_two_logs.cards(result, domain),
+            claims=of_two_logs.answer_rows(result, domain),
+            cautions=[],
+            sections=sections,
+        )
+
     return PageView(
         title=of_two_logs.title(result),
-        groups=[
-            _GroupView(
-                id=f"group-{number}",
-                name=clean(domain),
-                lede=of_two_logs.lede(result, domain),
-                policy=of_two_logs.policy_line(result),
-                cards=of_two_logs.cards(result, domain),
-                claims=of_two_logs.answer_rows(result, domain),
-                cautions=[],
-                sections=of_two_logs.sections(result, domain, with_figures=with_figures)
-                if whole
-                else [],
-            )
-            for number, domain in enumerate(result.answers)
-        ],
+        groups=_with_room(list(result.answers), view),
         overview=of_two_logs.overview(result),
         versions=", ".join(_software(result.seed)),
         subject="one log of sessions against another",
@@ -227,11 +229,27 @@ def _session_comparison_page(result: SessionComparison, *, whole: bool) -> PageV
     )
 
 
+def _with_room(parts: Sequence[T], view: Callable[[T, int, bool], _GroupView]) -> list[_GroupView]:
+    """Return a view of each part, with figures as long as the page has room for as many more."""
+    views: list[_GroupView] = []
+    room = _PAGE_BYTES - _TABLE_BYTES * len(parts)
+    used = largest = 0
+    for number, part in enumerate(parts):
+        with_figures = not number or used + largest <= room
+        made = view(part, number, with_figures)
+        size = sum(len(figure.svg) for section in made.sections for figure in section.figures)
+        used, largest = used + size, max(largest, size)
+        if not with_figures:
+            made = replace(made, policy=f"{made.policy} {_NO_FIGURES}")
+        views.append(made)
+    return views
+
+
 def _title(groups: Sequence[TraceAssessment]) -> str:
     return clean(groups[0].group) if len(groups) == 1 else f"{len(groups)} groups of runs"
 
 
-def _view(result: TraceAssessment, number: int, *, with_figures: bool, whole: bool) -> _GroupView:
+def _view(result: TraceAssessment, number: int, with_figures: bool, *, whole: bool) -> _GroupView:
     corpus = result.corpus
     low, _, high = corpus.attempts
     attempts = n_of(low, "attempt") if low == high else f"{low} to {high} attempts"
