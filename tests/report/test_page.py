@@ -24,6 +24,8 @@ from sojourn.records import Outcome, Step, Trace
 from sojourn.report import html_text, json_text, write_json, write_report
 from sojourn.report.chain import chain_sections
 from sojourn.report.figures import page_figures, shown_test
+from sojourn.report.html import environment_of
+from sojourn.report.parts import Rows
 from sojourn.report.sections import cards, claim_rows, overview_rows, sections
 
 SCHEMA = json.loads(
@@ -87,6 +89,13 @@ def test_names_inside_a_page_are_its_own_and_lead_somewhere(example: GroupedAsse
     targets = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
     assert len(targets) > 10
     assert targets <= set(names)
+
+
+def test_options_are_not_broken_after_their_dashes_and_all_else_is_escaped() -> None:
+    rows = Rows(caption="c", header=("a", "b"), rows=[("x", "see (--states) or a--b <i>--x</i>")])
+    shown = str(environment_of().globals["table"](rows))
+    assert '(<span class="option">--states</span>) or a--b &lt;i&gt;' in shown
+    assert "<i>" not in shown
 
 
 def test_a_page_of_many_groups_stays_below_a_megabyte(example: GroupedAssessment) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from sojourn.tables.words import percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 __all__ = ["PageView", "Result", "environment_of", "html_text", "page_of", "write_report"]
 
@@ -129,8 +131,19 @@ def environment_of() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = _unbroken
     environment.globals["table"] = environment.get_template("table.html").module.table  # type: ignore[attr-defined]
     return environment
+
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]{1,20}")
+
+
+def _unbroken(text: object) -> Markup:
+    """Return a text, escaped, whose command-line options are not broken after their dashes."""
+    from markupsafe import Markup, escape
+
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', str(escape(text))))
 
 
 def page_of(result: Result, *, whole: bool = True) -> PageView:
