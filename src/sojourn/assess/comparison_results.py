@@ -8,13 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 import sojourn
-from sojourn.assess.exported import Exported
+from sojourn.assess.exported import SCHEMA_VERSION, Exported
 from sojourn.estimates import Estimate, number
 from sojourn.process.difference import CurveDifference, TransitionChange
 
 __all__ = ["Answer", "ComparedRow", "Comparison", "ComparisonFamily", "Flip"]
-
-SCHEMA_VERSION = 1
 
 
 class Answer(StrEnum):

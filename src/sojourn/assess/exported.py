@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Exported", "frame"]
+__all__ = ["SCHEMA_VERSION", "Exported", "frame"]
+
+# Of the JSON of every result: a new major one where a name is changed.
+SCHEMA_VERSION = "1.0"
 
 
 class Exported:

@@ -21,7 +21,7 @@ from sojourn._threads import plain_blas
 from sojourn._validation import check_choice, check_fraction
 from sojourn.assess.certify import MIN_UNITS
 from sojourn.assess.comparison_results import Comparison
-from sojourn.assess.exported import Exported
+from sojourn.assess.exported import SCHEMA_VERSION, Exported
 from sojourn.assess.session_results import DomainAssessment, SessionAssessment
 from sojourn.assess.traces import observed_curves, seeded, why_unusable
 from sojourn.attempts import TaskCounts, pass_at, pass_hat, success_rate
@@ -42,7 +42,6 @@ __all__ = [
     "two_sided",
 ]
 
-SCHEMA_VERSION = 1
 _POWER_QUANTILE = 0.8416212335729143  # standard normal quantile at .80
 _FIGURES = {
     "success_rate": 0,

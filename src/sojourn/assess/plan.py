@@ -18,6 +18,7 @@ import numpy.typing as npt
 import sojourn
 from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int
+from sojourn.assess.exported import SCHEMA_VERSION
 from sojourn.assess.gate import GateAnswer, Rule, two_sided
 from sojourn.assess.traces import seeded, why_unusable
 from sojourn.attempts import TaskCounts, fit_beta_binomial, pass_at, pass_hat, success_rate
@@ -29,7 +30,6 @@ from sojourn.sequences import CENSORED, SUCCESS
 
 __all__ = ["Plan", "PlanRow", "TaskLaw", "fit_task_law", "look_confidence", "make_plan"]
 
-SCHEMA_VERSION = 1
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 

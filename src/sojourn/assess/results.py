@@ -16,7 +16,7 @@ import numpy.typing as npt
 import sojourn
 from sojourn.assess.cautions import Caution
 from sojourn.assess.curves import curve_dicts
-from sojourn.assess.exported import Exported
+from sojourn.assess.exported import SCHEMA_VERSION, Exported
 from sojourn.assess.summary import CorpusSummary
 from sojourn.attempts import MixingChoice
 from sojourn.corpus import Group, Policy
@@ -39,8 +39,6 @@ __all__ = [
     "Rates",
     "TraceAssessment",
 ]
-
-SCHEMA_VERSION = "1.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

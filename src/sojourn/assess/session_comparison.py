@@ -16,8 +16,8 @@ import numpy.typing as npt
 import sojourn
 from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction
-from sojourn.assess.comparison_results import SCHEMA_VERSION, Answer
-from sojourn.assess.exported import Exported
+from sojourn.assess.comparison_results import Answer
+from sojourn.assess.exported import SCHEMA_VERSION, Exported
 from sojourn.assess.session_results import DomainAssessment
 from sojourn.assess.sessions import assess_sessions
 from sojourn.assess.traces import seeded

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import sojourn
 from sojourn.assess.cautions import Caution
-from sojourn.assess.exported import Exported
-from sojourn.assess.results import SCHEMA_VERSION
+from sojourn.assess.exported import SCHEMA_VERSION, Exported
 from sojourn.assess.session_figures import (
     Density,
     EnvelopeRow,

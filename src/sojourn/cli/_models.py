@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import sojourn
 from sojourn.cli._targets import spare_inputs
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ def put_json(document: dict[str, Any], target: str | None, *, quiet: bool) -> bo
     """Write a document where it was asked for; tell whether standard output is taken."""
     if target is None:
         return False
-    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=True) + "\n"
+    from sojourn.assess.exported import SCHEMA_VERSION
+
+    versions = {"schema_version": SCHEMA_VERSION, "sojourn_version": sojourn.__version__}
+    text = json.dumps(versions | document, indent=2, allow_nan=False, ensure_ascii=True) + "\n"
     if target == "-":
         typer.echo(text, nl=False)
         return True

@@ -1,4 +1,4 @@
-"""What ``compare --json`` writes keeps the schema that ships."""
+"""What ``compare``, ``gate`` and ``plan`` write as JSON keeps the schema that ships."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from builders import corpus_of
 from report.test_page import SCHEMA
 from report.test_session_comparison_page import log_of
-from sojourn.assess import compare_many, compare_sessions, compare_traces
+from sojourn.assess import assess_sessions, compare_many, compare_sessions, compare_traces
+from sojourn.assess.gate import Rule, apply_rules, apply_session_rules
+from sojourn.assess.plan import fit_task_law, make_plan
 from sojourn.data import example_path
 from sojourn.readers import read_traces
 from sojourn.report import json_text
@@ -53,6 +55,21 @@ def test_compared_sessions_keep_the_schema() -> None:
     assert found["kind"] == "session_comparison"
 
 
+def test_a_gate_keeps_the_schema() -> None:
+    rules = [Rule.parse(text) for text in ("pass^2 >= 0.5", "median_steps <= 3", "pass^9 >= .1")]
+    answered = check(apply_rules(corpus_of(A), rules, minimum=0.6, n_resamples=99, rng=0))
+    assert {rule["answer"] for rule in answered["rules"]} >= {"fail", "inconclusive"}
+    sessions = [assess_sessions(log_of(3), ci_prob=0.9, rng=0)]
+    check(apply_session_rules(sessions, [Rule.parse("long_run >= .1")], confidence=0.95))
+
+
+def test_a_plan_keeps_the_schema() -> None:
+    rule = Rule.parse("pass^2 >= 0.3")
+    law = fit_task_law(corpus_of(A), rule)
+    plan = check(make_plan(law, rule=rule, attempts=(2,), tasks=(20, 40), n_draws=100, rng=0))
+    assert plan["rows"]
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("answer", "splendid"), ("chance_better", 1.5), ("rows", []), ("p_value", None)],
@@ -64,3 +81,11 @@ def test_not_anything_keeps_the_schema(field: str, value: object) -> None:
         del broken[field]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, SCHEMA)
+
+
+@pytest.mark.parametrize(("field", "value"), [("rules", []), ("answer", "maybe"), ("kind", "door")])
+def test_not_any_gate_keeps_the_schema(field: str, value: object) -> None:
+    rules = [Rule.parse("pass^2 >= 0.5")]
+    document = check(apply_rules(corpus_of(A), rules, n_resamples=99, rng=0))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, field: value}, SCHEMA)
