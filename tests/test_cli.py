@@ -61,6 +61,8 @@ def test_demo_runs_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["demo", "--json", str(tmp_path / "demo.json")]) == 0
     assert "0.200" in capsys.readouterr().out
     assert json.loads((tmp_path / "demo.json").read_text())["corpus"]["n_traces"] == 200
+    assert main(["demo", "--quiet", "--json", str(tmp_path / "demo.json")]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_formats_lists_every_reader(capsys: pytest.CaptureFixture[str]) -> None:

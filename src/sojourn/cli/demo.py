@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli._options import check_output, write_runs, write_tasks
+from sojourn.cli._options import Quiet, check_output, write_runs, write_tasks
 from sojourn.cli.assess import Html, Json, Seed, check_targets, emit
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def command(
             help="Write the example to this .jsonl or .parquet file (sessions: .csv too) and stop.",
         ),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Assess the example that ships with Sojourn: 200 runs of an agent, 4 attempts at 50 tasks."""
     if output is not None:
@@ -40,8 +41,8 @@ def command(
         return
     check_targets(html, json)
     result = _sessions(seed) if sessions else _runs(seed)
-    emit(result, html=html, json=json, quiet=False)
-    if html is None and json is None:
+    emit(result, html=html, json=json, quiet=quiet)
+    if html is None and json is None and not quiet:
         switch = " --sessions" if sessions else ""
         typer.echo(f"\nThe same as a page: sojourn demo{switch} --html demo.html", err=True)
 
