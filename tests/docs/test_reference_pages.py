@@ -39,7 +39,7 @@ def session(n_tasks: int, seed: int) -> str:
     """Return a table of sessions whose failures cluster."""
     random = np.random.default_rng(seed)
     rows = ["session_id,position,domain,subdomain,success"]
-    for name in ("mon", "tue", "wed"):
+    for name in ("mon", "tue"):
         good = True
         for position in range(n_tasks):
             good = good if random.random() < 0.9 else not good
@@ -70,7 +70,7 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(Path("states.json"), json.dumps({"search": "look", "*": "rest"}))
     write(Path("running.jsonl"), json.dumps({"task_id": "t1", "model": "a", "steps": ["search"]}))
     for name, seed in (("sessions", 3), ("a", 4), ("b", 5), ("old", 6), ("new", 7)):
-        write(Path(f"{name}.csv"), session(60, seed).rstrip())
+        write(Path(f"{name}.csv"), session(30, seed).rstrip())
     profile = ("[domains]", "coding = 1.0", "", "[subdomains.coding]", "MBPP = 0.6", "DS = 0.4")
     write(Path("op.toml"), *profile)
     write(Path("reports/sessions.csv"), session(30, 8).rstrip())
