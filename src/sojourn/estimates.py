@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -132,6 +132,12 @@ class Estimate:
         if self.interval is not None:
             text += f" [{self.interval.low:z.3f}, {self.interval.high:z.3f}]"
         return text if self.status is Status.SUPPORTED else f"{text} ({self.status})"
+
+    def doubted(self, doubt: str | None) -> Estimate:
+        """Return the estimate, no longer supported where there is a doubt."""
+        if doubt is None or self.status is not Status.SUPPORTED:
+            return self
+        return replace(self, status=Status.INCONCLUSIVE, reasons=(*self.reasons, doubt))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate in the form of the JSON contract."""

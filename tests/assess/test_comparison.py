@@ -69,6 +69,11 @@ def test_few_tasks_decide_nothing() -> None:
     found = compare_traces(corpus_of(["ff"] * 19), corpus_of(["ss"] * 19), rng=0)
     assert found.answer is Answer.INCONCLUSIVE
     assert found.p_value < 1e-6
+    assert {row.population.status for row in found.rows} == {Status.INCONCLUSIVE}
+    assert "? 19 of the 20 tasks or clusters that are needed" in str(found)
+    enough = compare_traces(corpus_of(["ff"] * 20), corpus_of(["ss"] * 20), rng=0)
+    assert enough.answer is Answer.BETTER
+    assert enough.rows[0].population.status is Status.SUPPORTED
 
 
 def test_a_set_without_runs_that_count_is_named() -> None:

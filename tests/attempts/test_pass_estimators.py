@@ -188,7 +188,7 @@ def test_few_values_lean_on_the_beta_binomial_law_and_say_so() -> None:
     successes = [4, 4, 3] + [1] * 10 + [0] * 17
     estimate = attempts.pass_hat(counts_of(successes, 4), 4)
     assert estimate.interval.kind == "wilson_beta_binomial"
-    assert "2 tasks have a value above 0" in estimate.reasons[0]
+    assert "2 tasks with a value above 0" in estimate.reasons[0]
     parts = [
         attempts.pass_hat(counts_of(successes, 4), 4, method=method).interval
         for method in ("wilson_effective", "beta_binomial")
@@ -196,7 +196,7 @@ def test_few_values_lean_on_the_beta_binomial_law_and_say_so() -> None:
     assert estimate.interval.low == pytest.approx((parts[0].low + parts[1].low) / 2)
     assert estimate.interval.high == pytest.approx((parts[0].high + parts[1].high) / 2)
     mirrored = attempts.pass_at(counts_of([4 - c for c in successes], 4), 4)
-    assert "2 tasks have a value above 0" not in mirrored.reasons[0]
+    assert "2 tasks with a value above 0" not in mirrored.reasons[0]
     assert mirrored.interval.low == pytest.approx(1 - estimate.interval.high)
 
 

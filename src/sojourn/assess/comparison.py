@@ -210,7 +210,10 @@ def compare_traces(
     draws = generator.spawn(4)
     match = _match(names, (a, b), (counted[0], counted[1]), by_id=by_id)
     one, two = (_counts(arm) for arm in (match.a, match.b))
+    few = min(one.n_units, two.n_units) < MIN_UNITS
     rows = list(_attempt_rows(one, two, paired=match.paired, ci_prob=ci_prob))
+    if few:
+        rows = [_doubted(row, min(one.n_units, two.n_units)) for row in rows]
     curves = _curves(match, ci_prob, n_resamples, draws[0])
     if curves is not None:
         rows += _curve_rows(curves)
@@ -219,7 +222,6 @@ def compare_traces(
     decided = again if same and again is not None else rows[0].population
     same_runs = match.paired and np.array_equal(one.successes, two.successes)
     same_runs &= np.array_equal(one.attempts, two.attempts)
-    few = min(one.n_units, two.n_units) < MIN_UNITS
     p = (
         exact_paired_p(PairedCounts(a=one, b=two))
         if match.paired
@@ -254,6 +256,12 @@ def compare_traces(
         seed=seed,
         ci_prob=ci_prob,
     )
+
+
+def _doubted(row: ComparedRow, n_units: int) -> ComparedRow:
+    """Return a row that few tasks do not support: the interval for others like them is a guess."""
+    few = f"{n_units} of the {MIN_UNITS} tasks or clusters that are needed"
+    return replace(row, population=row.population.doubted(few))
 
 
 def _answer(difference: Estimate, margin: float) -> Answer:

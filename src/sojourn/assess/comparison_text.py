@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sojourn.assess.comparison_results import Answer
-from sojourn.estimates import Estimate
+from sojourn.estimates import Estimate, Status
 from sojourn.tables import clean, indent, n_of, p_is, p_text, text_table, wrapped
 
 if TYPE_CHECKING:
@@ -52,19 +52,27 @@ def describe(result: Comparison) -> str:
         ["Difference, B minus A", *indent(_rows(result))],
         _flips(result),
         _transitions(result),
-        [f"- {note}" for note in result.notes],
+        [*_doubts(result), *(f"- {note}" for note in result.notes)],
     ]
     return "\n\n".join("\n".join(wrapped(part, width=100)) for part in parts if part)
 
 
+def _doubts(result: Comparison) -> list[str]:
+    """Return why figures are marked, each reason once."""
+    estimates = [row.population for row in result.rows]
+    estimates += [row.same_tasks for row in result.rows if row.same_tasks is not None]
+    reasons = [r for e in estimates if e.status is Status.INCONCLUSIVE for r in e.reasons]
+    return [f"? {reason}" for reason in dict.fromkeys(reasons)]
+
+
 def signed(estimate: Estimate) -> str:
-    """Return a difference with its sign and interval, or why there is none."""
+    """Return a difference with its sign and interval, and a mark where it is not supported."""
     if estimate.value is None:
         return "-"
     text = _plus(estimate.value)
     if estimate.interval is not None:
         text += f" [{_plus(estimate.interval.low)}, {_plus(estimate.interval.high)}]"
-    return text
+    return text if estimate.status is Status.SUPPORTED else f"{text} ?"
 
 
 def _plus(value: float) -> str:

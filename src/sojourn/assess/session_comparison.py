@@ -148,8 +148,7 @@ class SessionComparison(Exported):
                 row.n,
                 f"{row.a:.3f}",
                 f"{row.b:.3f}",
-                signed(row.difference)
-                + ("" if row.difference.status is Status.SUPPORTED else " ?"),
+                signed(row.difference),
                 f"{row.chance_better:.3f}",
             )
             for row in self.rows

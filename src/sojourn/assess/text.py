@@ -146,8 +146,8 @@ def _rates(result: TraceAssessment) -> list[str]:
         rows.append(
             (
                 "bracket",
-                f"{low:.3f} to {high:.3f} ({faults} left out and {cut} cut runs all fail, all "
-                "succeed)",
+                f"{low:.3f} to {high:.3f} ({faults} left out and {n_of(cut, 'cut run')} all fail, "
+                "all succeed)",
             )
         )
     lines = text_table(("", ""), rows, left=2)

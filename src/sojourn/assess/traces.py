@@ -47,7 +47,7 @@ from sojourn.attempts.beta_binomial import count_law
 from sojourn.corpus import Group, Policy, ResolvedRuns, TraceCorpus, resolve
 from sojourn.corpus.traces import DEFAULT_GROUPING, LIMIT_KINDS
 from sojourn.errors import NothingUsableError
-from sojourn.estimates import Estimate, Status
+from sojourn.estimates import Estimate
 from sojourn.process.incidence import Incidence, fit_incidence
 from sojourn.records import LimitKind
 from sojourn.sequences import CENSORED
@@ -256,18 +256,11 @@ def _doubt(counts: TaskCounts, *, mixed: bool) -> str | None:
     return "attempts come from different agents, models or limits" if mixed else None
 
 
-def _cautious(estimate: Estimate, doubt: str | None) -> Estimate:
-    """Return the estimate, no longer supported where there is a doubt."""
-    if doubt is None or estimate.status is not Status.SUPPORTED:
-        return estimate
-    return replace(estimate, status=Status.INCONCLUSIVE, reasons=(*estimate.reasons, doubt))
-
-
 def _doubted(row: PassRow, doubt: str | None) -> PassRow:
     return replace(
         row,
-        all_succeed=_cautious(row.all_succeed, doubt),
-        any_succeeds=_cautious(row.any_succeeds, doubt),
+        all_succeed=row.all_succeed.doubted(doubt),
+        any_succeeds=row.any_succeeds.doubted(doubt),
     )
 
 
@@ -304,9 +297,9 @@ def _rates(
     corpus: TraceCorpus, resolved: ResolvedRuns, counts: TaskCounts, ci_prob: float
 ) -> Rates:
     return Rates(
-        success_rate=_cautious(success_rate(counts, ci_prob=ci_prob), _doubt(counts, mixed=False)),
+        success_rate=success_rate(counts, ci_prob=ci_prob).doubted(_doubt(counts, mixed=False)),
         same_tasks=success_rate(counts, estimand="same_tasks", ci_prob=ci_prob),
-        naive=_cautious(naive_rate(counts, ci_prob=ci_prob), "ignores tasks: for comparison only"),
+        naive=naive_rate(counts, ci_prob=ci_prob).doubted("ignores tasks: for comparison only"),
         bracket=resolved.bracket,
         n_doubtful=(resolved.n_faults, resolved.n_cut),
         by_policy=tuple(_policy_rows(corpus, resolved.policy, ci_prob)),
@@ -468,8 +461,8 @@ def _heterogeneity(
         else tuple(
             LawRow(
                 k=row.k,
-                all_succeed=_cautious(other.pass_hat(row.k, ci_prob=ci_prob), doubt),
-                any_succeeds=_cautious(other.pass_at(row.k, ci_prob=ci_prob), doubt),
+                all_succeed=other.pass_hat(row.k, ci_prob=ci_prob).doubted(doubt),
+                any_succeeds=other.pass_at(row.k, ci_prob=ci_prob).doubted(doubt),
             )
             for row in attempts
         ),

@@ -379,7 +379,7 @@ def _population_interval(
             method = "blend"
             side = settings.ends[0 if some <= flawed else 1]
             caution = (
-                f"{min(some, flawed)} tasks have a value {side}, fewer than {FEW}: "
+                f"{n_of(min(some, flawed), 'task')} with a value {side}, fewer than {FEW}: "
                 "the interval leans on a beta-binomial law"
             )
     if draws is not None:
