@@ -13,6 +13,7 @@ from builders import corpus_of
 from sojourn.assess import Answer, compare_many, compare_traces
 from sojourn.corpus import TraceCorpus
 from sojourn.errors import NothingUsableError
+from sojourn.estimates import Status
 from sojourn.readers import read_traces
 from sojourn.report import json_text
 from sojourn.report.html import html_text

@@ -171,8 +171,8 @@ def _rate_section(result: TraceAssessment) -> Section:
     ]
     low, high = rates.bracket
     notes = [
-        f"Bracket: {low:.3f} if all {faults} left out and {n_of(cut, 'cut run')} failed, {high:.3f} if "
-        "all of them succeeded."
+        f"Bracket: {low:.3f} if all {faults} left out and {n_of(cut, 'cut run')} failed, "
+        f"{high:.3f} if all of them succeeded."
         if faults or cut
         else "No run was a fault or cut by a limit: the bracket has no width."
     ]
