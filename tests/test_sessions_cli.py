@@ -45,6 +45,23 @@ def test_sessions_are_assessed_as_sessions(
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
+def test_a_group_of_sessions_without_a_verdict_is_named_and_not_dropped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page, gate = tmp_path / "sessions.csv", tmp_path / "r.html", tmp_path / "g.json"
+    rows = [
+        f"{m},s,{t},{t % 3 > 0 if m == 'good' else ''}" for m in ("good", "bad") for t in range(30)
+    ]
+    path.write_text("\n".join(["model,session_id,position,success", *rows]) + "\n")
+    assert main(["assess", str(path), "--max-states", "1", "--html", str(page)]) == 0
+    told = "bad: none of 30 tasks has a verdict that counts"
+    assert f"Groups of which no task counts\n  {told}" in capsys.readouterr().out
+    assert f"<li>{told}</li>" in page.read_text()
+    assert main(["gate", str(path), "next_task >= 0.1", "--json", str(gate)]) == 6
+    answers = {row["group"]: row["answer"] for row in json.loads(gate.read_text())["rules"]}
+    assert answers == {"good": "pass", "bad": "inconclusive"}
+
+
 def test_runs_with_positions_are_runs_by_default_and_sessions_on_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

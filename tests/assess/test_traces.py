@@ -14,12 +14,14 @@ from builders import corpus_of
 from sojourn.assess import TraceAssessment, assess_groups, assess_traces
 from sojourn.assess.cautions import CAUTIONS
 from sojourn.assess.chain import ChainSettings
+from sojourn.assess.gate import Rule, apply_rules
 from sojourn.corpus import CorpusBuilder, Policy, TraceCorpus
 from sojourn.data import example_path
 from sojourn.errors import NothingUsableError
 from sojourn.estimates import Status, Verdict
 from sojourn.readers import read_traces
 from sojourn.records import End, LimitKind, Outcome, Trace
+from sojourn.report.html import html_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -308,11 +310,19 @@ def test_a_group_without_a_usable_run_is_named_and_not_dropped() -> None:
         part = corpus_of([word], model=model)
         for run in range(len(part)):
             builder.add(part.trace(run))
-    result = assess_groups(builder.build(), rng=0, n_resamples=99)
+    corpus = builder.build()
+    result = assess_groups(corpus, rng=0, n_resamples=99)
     assert len(result) == 1
     assert [str(group) for group, _ in result.unusable] == ["set / agent / bad"]
     assert "set / agent / bad: no run counts (2 infrastructure error)" in str(result)
     assert result.to_dict()["unusable_groups"][0]["group"]["model"] == "bad"
+    assert "<li>set / agent / bad: no run counts (2 infrastructure error)" in html_text(result)
+    rules = [Rule.parse("success_rate >= 0.1")]
+    gate = apply_rules(corpus, rules, minimum=0.5, rng=0)
+    answers = {(r.group.split()[-1], r.rule.split()[0]): str(r.answer) for r in gate.results}
+    assert answers["bad", "success_rate"] == answers["bad", "every"] == "inconclusive"
+    assert answers["good", "every"] == "pass"
+    assert "no run counts (2 infrastructure error)" in str(gate)
 
 
 def test_a_rejected_chain_leaves_no_figure_for_scripts(assessed: TraceAssessment) -> None:

@@ -6,16 +6,24 @@ The tables are those of `result_tables`, the numbers those of `result_metrics`, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["SCHEMA_VERSION", "Exported", "frame"]
+    from sojourn.corpus import Group
+
+__all__ = ["SCHEMA_VERSION", "Exported", "frame", "unusable_dicts"]
 
 # Of the JSON of every result: a new major one where a name is changed.
 SCHEMA_VERSION = "1.0"
+
+
+def unusable_dicts(unusable: Iterable[tuple[Group, str]]) -> list[dict[str, Any]]:
+    """Return groups of which nothing counts as plain values, each with its reason."""
+    return [{"group": group.to_dict(), "reason": reason} for group, reason in unusable]
 
 
 class Exported:

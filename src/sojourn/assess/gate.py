@@ -356,7 +356,7 @@ def apply_rules(
     RuleError
         If a rule asks for a figure of sessions, or there is none.
     NothingUsableError
-        If no run counts in some group.
+        If no run counts in any group; one of several is inconclusive.
     """
     check_choice(estimand, ("same_tasks", "population"), name="estimand")
     if not rules and minimum is None:
@@ -366,12 +366,18 @@ def apply_rules(
             raise RuleError(f"{rule.figure} is a figure of sessions, and these are runs")
     results: list[RuleResult] = []
     entropy = None
-    for group, runs in corpus.groups(by):
+    unusable: list[str] = []
+    groups = corpus.groups(by)
+    for group, runs in groups:
         generator, entropy = seeded(rng)
         part = corpus.select(runs)
         resolved = resolve(part, policy)
         if not resolved.n_runs:
-            raise NothingUsableError(f"{group}: {why_unusable(resolved)}")
+            unusable.append(f"{group}: {why_unusable(resolved)}")
+            asked = [str(rule) for rule in rules]
+            asked += [] if minimum is None else [_minimum_words(minimum)]
+            results += [_unanswered(rule, str(group), why_unusable(resolved)) for rule in asked]
+            continue
         figures = _Figures(
             corpus=part,
             resolved=resolved,
@@ -384,6 +390,8 @@ def apply_rules(
         results += [_result(rule, str(group), figures.of(rule)) for rule in rules]
         if minimum is not None:
             results.append(_per_task(part, resolved, str(group), minimum))
+    if len(unusable) == len(groups):
+        raise NothingUsableError("; ".join(unusable[:_MAX_NAMED]) or "there is no run")
     return Gate(results=tuple(results), confidence=confidence, notes=(_LOOKS,), seed=entropy)
 
 
@@ -396,7 +404,8 @@ def apply_session_rules(
     Parameters
     ----------
     assessments : iterable of SessionAssessment
-        Made with ``ci_prob=two_sided(confidence)``.
+        Made with ``ci_prob=two_sided(confidence)``; what a grouped one calls unusable is
+        inconclusive.
     rules : sequence of Rule
         What is asked.
     confidence : float
@@ -418,6 +427,8 @@ def apply_session_rules(
         for domain in assessment.domains:
             name = f"{assessment.group}: {domain.name}" if several else str(assessment.group)
             results += [_result(rule, name, _of_domain(rule, domain)) for rule in rules]
+    for group, reason in getattr(assessments, "unusable", ()):
+        results += [_unanswered(str(rule), str(group), reason) for rule in rules]
     return Gate(results=tuple(results), confidence=confidence, notes=(_LOOKS,), seed=seed)
 
 
@@ -493,6 +504,17 @@ def _result(rule: Rule, group: str, estimate: Estimate) -> RuleResult:
     )
 
 
+def _unanswered(rule: str, group: str, reason: str) -> RuleResult:
+    return RuleResult(
+        rule=rule,
+        group=group,
+        answer=GateAnswer.INCONCLUSIVE,
+        estimate=None,
+        smallest_drop=None,
+        reasons=(reason,),
+    )
+
+
 def _drop_at(rule: Rule, estimate: Estimate) -> float | None:
     """Return the smallest visible drop below a threshold on a share of runs.
 
@@ -556,6 +578,10 @@ def not_worse(comparison: Comparison, *, tolerance: float) -> RuleResult:
     )
 
 
+def _minimum_words(minimum: float) -> str:
+    return f"every task >= {minimum:g}, as observed"
+
+
 def _per_task(
     corpus: TraceCorpus, resolved: ResolvedRuns, group: str, minimum: float
 ) -> RuleResult:
@@ -572,7 +598,7 @@ def _per_task(
     ]
     more = f" and {short.size - len(names)} more" if short.size > len(names) else ""
     return RuleResult(
-        rule=f"every task >= {minimum:g}, as observed",
+        rule=_minimum_words(minimum),
         group=group,
         answer=GateAnswer.FAIL if short.size else GateAnswer.PASS,
         estimate=None,

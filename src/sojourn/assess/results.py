@@ -16,7 +16,7 @@ import numpy.typing as npt
 import sojourn
 from sojourn.assess.cautions import Caution
 from sojourn.assess.curves import curve_dicts
-from sojourn.assess.exported import SCHEMA_VERSION, Exported
+from sojourn.assess.exported import SCHEMA_VERSION, Exported, unusable_dicts
 from sojourn.assess.summary import CorpusSummary
 from sojourn.attempts import MixingChoice
 from sojourn.corpus import Group, Policy
@@ -403,7 +403,7 @@ class GroupedAssessment(Exported):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the assessment itself with one group, else the list of them."""
-        unusable = [{"group": group.to_dict(), "reason": reason} for group, reason in self.unusable]
+        unusable = unusable_dicts(self.unusable)
         if len(self.groups) == 1:
             return {**self.groups[0].to_dict(), "unusable_groups": unusable}
         return {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import sojourn
 from sojourn.assess.cautions import Caution
-from sojourn.assess.exported import SCHEMA_VERSION, Exported
+from sojourn.assess.exported import SCHEMA_VERSION, Exported, unusable_dicts
 from sojourn.assess.session_figures import (
     Density,
     EnvelopeRow,
@@ -410,9 +410,12 @@ class GroupedSessionAssessment(Exported):
     ----------
     groups : tuple of SessionAssessment
         At least one.
+    unusable : tuple of (Group, str)
+        Groups of which no task counts, and why.
     """
 
     groups: tuple[SessionAssessment, ...]
+    unusable: tuple[tuple[Group, str], ...] = ()
 
     def __iter__(self) -> Iterator[SessionAssessment]:
         return iter(self.groups)
@@ -422,12 +425,14 @@ class GroupedSessionAssessment(Exported):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the assessment itself with one group, else the list of them."""
+        unusable = unusable_dicts(self.unusable)
         if len(self.groups) == 1:
-            return self.groups[0].to_dict()
+            return {**self.groups[0].to_dict(), "unusable_groups": unusable}
         return {
             "schema_version": SCHEMA_VERSION,
             "kind": "groups",
             "groups": [group.to_dict() for group in self.groups],
+            "unusable_groups": unusable,
         }
 
     def _repr_html_(self) -> str:
@@ -436,4 +441,7 @@ class GroupedSessionAssessment(Exported):
         return notebook_html(self)
 
     def __str__(self) -> str:
-        return "\n\n".join(str(group) for group in self.groups)
+        from sojourn.assess.text import unusable_lines
+
+        parts = [str(group) for group in self.groups]
+        return "\n\n".join([*parts, *unusable_lines(self.unusable, "task")])

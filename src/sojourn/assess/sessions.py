@@ -159,7 +159,7 @@ def assess_session_groups(
         part = log if rows.size == len(log) else log.select(rows)
         whole = part.profile(profile, uniform=uniform)
         if not (part.success(policy) >= 0).any():
-            unusable.append(f"{group}: none of {len(part)} tasks has a verdict that counts")
+            unusable.append((group, f"none of {n_of(len(part), 'task')} has a verdict that counts"))
             continue
         generator, seed = seeded(rng)
         settled = _Settings(
@@ -175,9 +175,10 @@ def assess_session_groups(
         )
         results.append(_assess(part, group, whole, settled, generator, seed))
     if not results:
-        reasons = "; ".join(unusable) or "there is no task"
+        told = "; ".join(f"{group}: {reason}" for group, reason in unusable)
+        reasons = told or "there is no task"
         raise NothingUsableError(f"{reasons}; count them as failures with --faults failure")
-    return GroupedSessionAssessment(tuple(results))
+    return GroupedSessionAssessment(tuple(results), tuple(unusable))
 
 
 @plain_blas()

@@ -9,6 +9,7 @@ import numpy as np
 import sojourn
 from sojourn.assess.certify import tested_p
 from sojourn.assess.process_text import process_lines
+from sojourn.corpus import Group
 from sojourn.estimates import Estimate, Status
 from sojourn.tables import at_least, at_most, clean, indent, n_of, p_text, text_table, wrapped
 from sojourn.tables.steps import round_steps
@@ -22,7 +23,14 @@ if TYPE_CHECKING:
     from sojourn.process.incidence import Incidence
     from sojourn.records import Skipped
 
-__all__ = ["describe", "describe_groups", "estimate_text", "limit_words", "skipped_lines"]
+__all__ = [
+    "describe",
+    "describe_groups",
+    "estimate_text",
+    "limit_words",
+    "skipped_lines",
+    "unusable_lines",
+]
 
 _N_CURVE_ROWS = 12
 _MAX_SKIPPED = 10
@@ -38,10 +46,15 @@ def describe_groups(result: GroupedAssessment) -> str:
         skipped = _skipped(groups[0])
         if skipped:
             parts.append("\n".join(["Left out while reading", *indent(wrapped(skipped))]))
-    if result.unusable:
-        lines = [f"{clean(group)}: {clean(reason, limit=300)}" for group, reason in result.unusable]
-        parts.append("\n".join(["Groups of which no run counts", *indent(wrapped(lines))]))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *unusable_lines(result.unusable, "run")])
+
+
+def unusable_lines(unusable: Sequence[tuple[Group, str]], what: str) -> list[str]:
+    """Return a part of a text that names the groups of which no run (or task) counts, if any."""
+    if not unusable:
+        return []
+    lines = [f"{clean(group)}: {clean(reason, limit=300)}" for group, reason in unusable]
+    return ["\n".join([f"Groups of which no {what} counts", *indent(wrapped(lines))])]
 
 
 def _overview(groups: list[TraceAssessment]) -> list[str]:

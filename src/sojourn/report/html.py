@@ -77,6 +77,7 @@ class PageView:
     title: str
     groups: list[_GroupView]
     overview: Rows
+    unusable: Sequence[str] = ()
     version: str = sojourn.__version__
     style: Any = ""
     command: str = ""
@@ -163,6 +164,7 @@ def _trace_page(result: TraceAssessment | GroupedAssessment, *, whole: bool) -> 
         title=_title(groups),
         groups=_with_room(groups, partial(_view, whole=whole)),
         overview=overview_rows(groups),
+        unusable=_unusable(result),
         versions=", ".join(_versions(groups[0])),
     )
 
@@ -187,6 +189,7 @@ def _session_page(result: SessionAssessment | GroupedSessionAssessment, *, whole
         title=one if len(groups) == 1 else f"{len(groups)} groups of sessions",
         groups=_with_room(groups, view),
         overview=of_sessions.overview(groups),
+        unusable=_unusable(result),
         versions=", ".join(_software(groups[0].seed)),
         subject="reliability over the tasks of sessions",
         methods="session_methods.html",
@@ -256,6 +259,12 @@ def _with_room(parts: Sequence[T], view: Callable[[T, int, bool], _GroupView]) -
             made = replace(made, policy=f"{made.policy} {_NO_FIGURES}")
         views.append(made)
     return views
+
+
+def _unusable(result: Result) -> list[str]:
+    """Return the groups that are missing on the page, each with its reason."""
+    groups: Sequence[tuple[object, str]] = getattr(result, "unusable", ())
+    return [f"{clean(group)}: {clean(reason, limit=300)}" for group, reason in groups]
 
 
 def _title(groups: Sequence[TraceAssessment]) -> str:
