@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +26,12 @@ from sojourn.readers.base import (
     Record,
     Source,
     find_sources,
+    kind_of,
     load_reader,
     read_traces,
     reader_names,
 )
+from sojourn.readers.sessions import read_sessions
 from sojourn.records import Skipped, Trace
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -154,6 +157,20 @@ class ReaderConformance:
         return records
 
     # The suite
+
+    @pytest.mark.parametrize("told", ["columns", "scorer"])
+    def test_what_a_user_tells_is_heeded_or_said_to_be_of_no_account(
+        self, told: str, source: Path, tmp_path: Path
+    ) -> None:
+        absent = {"columns": {"task_id": "absent"}} if told == "columns" else {"scorer": "absent"}
+        options = replace(self.options, **absent)  # type: ignore[arg-type]
+        read = read_sessions if kind_of(load_reader(self.format)) == "sessions" else read_traces
+        try:
+            reasons = [s.reason for s in read(source, format=self.format, options=options).skipped]
+        except ReaderError as error:
+            reasons = [str(error)]
+        switch = {"columns": "--map", "scorer": "--scorer"}[told]
+        assert any("absent" in r or f"{switch} is of no account" in r for r in reasons), reasons
 
     def test_is_in_the_table_and_describes_itself(self, reader: Reader) -> None:
         assert self.format in reader_names()

@@ -83,12 +83,15 @@ class SpanLog:
         Which attributes hold a run's labels, and which evaluation counts.
     only_chosen : bool
         Whether an evaluation is a verdict only where ``--scorer`` names it.
+    task_key : str
+        The attribute that holds a task where the user named none, or a run has not the one named.
     """
 
     source: Path
     source_type: str
     options: ReadOptions
     only_chosen: bool = False
+    task_key: str = ""
     _open: dict[str, _Open] = field(default_factory=dict)  # the one touched last stands last
     _closed: set[int] = field(default_factory=set)
     _notes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -184,11 +187,12 @@ class SpanLog:
                 yield Skipped(source=str(self.source), reason=str(error))
 
     def _trace(self, key: str, trace: _Open, tree: Forest) -> Trace:
-        stated = {
-            ours: trace.labels[theirs]
-            for ours, theirs in self.options.columns.items()
-            if trace.labels.get(theirs)
-        }
+        stated = {"task_id": task} if (task := trace.labels.get(self.task_key)) else {}
+        for ours, theirs in self.options.columns.items():
+            if trace.labels.get(theirs):
+                stated[ours] = trace.labels[theirs]
+            elif ours not in self.options.optional:
+                self.note(f"runs without {printable(theirs)}, which --map names for {ours}")
         agents = [span.name for span in tree.spans if span.kind is Kind.AGENT and span.name]
         models = [span.model for span in tree.spans if span.model]
         repeat = stated.get("task_repeat", "")

@@ -71,6 +71,7 @@ class AgbenchmarkReader:
     kind = "sessions"
     description = "agbenchmark reports (report.json); a report is a session"
     carries = "outcomes in order"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is an object with tests and the time at which they began."""

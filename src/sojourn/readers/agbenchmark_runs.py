@@ -24,6 +24,7 @@ class AgbenchmarkRunsReader:
     name = AgbenchmarkReader.name
     description = "agbenchmark reports (report.json) as attempts at their tests"
     carries = "outcome, attempts"
+    heeds: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         self._sessions = AgbenchmarkReader()

@@ -24,6 +24,7 @@ class AtifReader:
     name = "atif"
     description = "ATIF trajectories (Agent Trajectory Interchange Format)"
     carries = "steps; outcome with --outcomes"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is an object whose schema version is ATIF's, and a first part."""

@@ -133,7 +133,9 @@ class Reader(Protocol):
     Notes
     -----
     A reader of sessions says so by an attribute ``kind = "sessions"`` and yields tasks; without
-    it, or with ``"traces"``, the records are runs.
+    it, or with ``"traces"``, the records are runs. One that has no use for some of what a user may
+    tell names what it heeds by an attribute ``heeds``, of ``columns`` and ``scorer``; without it,
+    both are taken to be heeded.
     """
 
     name: str
@@ -186,6 +188,23 @@ class Source:
     def kind(self) -> str:
         """What is in it: ``traces`` or ``sessions``."""
         return kind_of(self.reader)
+
+
+_SWITCHES = {"columns": "--map", "scorer": "--scorer"}
+
+
+def unheeded(reader: Reader, options: ReadOptions) -> list[str]:
+    """Say which of the things that a user told are of no account to a reader."""
+    told = {
+        "columns": bool(options.columns.keys() - options.optional),
+        "scorer": options.scorer is not None,
+    }
+    heeds: frozenset[str] = getattr(reader, "heeds", frozenset(told))
+    return [
+        f"{_SWITCHES[name]} is of no account to logs of {reader.name}, and was not used"
+        for name, is_told in told.items()
+        if is_told and name not in heeds
+    ]
 
 
 def kind_of(reader: Reader) -> str:
@@ -450,6 +469,7 @@ def read_traces(
     options = ReadOptions() if options is None else options
     builder = CorpusBuilder()
     files = _Files()
+    unused: Counter[tuple[Path, str]] = Counter()
     for name in paths:
         path = Path(name)
         for source in sources_of_runs(path, format=format, loosely=options.verdicts_elsewhere):
@@ -466,11 +486,13 @@ def read_traces(
                 _refuse_sessions(source, builder, strict=strict, alone=alone)
                 continue
             n_before = len(builder)
+            unused.update((path, reason) for reason in unheeded(source.reader, options))
             read_source(source, options, builder, strict=strict, alone=alone)
             if len(builder) > n_before:
                 files.note(source)
             if progress is not None:
                 progress(source.path, len(builder))
+    tell_unused(builder, unused)
     corpus = builder.build()
     if not len(corpus):
         raise nothing_read("run", paths, corpus.skipped)
@@ -595,6 +617,12 @@ def read_source(
         if alone or strict:
             raise ReaderError(f"{source.path}: {error.strerror or error}") from None
         builder.skip(_unreadable(source.path, error))
+
+
+def tell_unused(builder: Builder, unused: Mapping[tuple[Path, str], int]) -> None:
+    """Count, once a path, the sources that took no account of what a user told."""
+    for (path, reason), count in unused.items():
+        builder.skip(Skipped(source=str(path), reason=reason, count=count, what="key"))
 
 
 def skip(builder: Builder, item: Skipped, *, strict: bool) -> None:

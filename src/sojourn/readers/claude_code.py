@@ -56,6 +56,7 @@ class ClaudeCodeReader:
     name = "claude-code"
     description = "Claude Code sessions, or its stream of messages (JSON lines)"
     carries = "steps; outcome with --outcomes"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first line, or a later one behind a summary, is of a session."""

@@ -39,6 +39,7 @@ class DynamicCheatsheetReader:
     kind = "sessions"
     description = "Dynamic Cheatsheet results (JSON lines); success is final_answer == target"
     carries = "outcomes in order"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first line has a target and the question in both of its forms."""

@@ -63,6 +63,7 @@ class EveryEvalEverReader:
     name = "every-eval-ever"
     description = "Every Eval Ever instance-level JSON lines"
     carries = "outcome, steps"
+    heeds = frozenset({"scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first line is an instance of an evaluation."""
@@ -97,6 +98,9 @@ class EveryEvalEverReader:
         if options.scorer is not None and others and not seen:
             asked, known = printable(options.scorer), listing(list(others))
             raise ReaderError(f"{source}: no result is called {asked}; there are: {known}")
+        if options.scorer is not None and seen and not metrics:
+            reason = f"no line names its result; {printable(options.scorer)} chose nothing"
+            yield Skipped(source=str(source), reason=reason, what="key")
         if others:
             reason = "lines of another metric of a sample; choose one with --scorer RESULT_ID"
             yield Skipped(source=str(source), reason=reason, count=others.total(), what="key")

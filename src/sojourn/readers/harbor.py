@@ -70,6 +70,7 @@ class HarborReader:
     name = "harbor"
     description = "Harbor (terminal-bench 2) trials: result.json with agent/trajectory.json"
     carries = "outcome, steps, attempts"
+    heeds = frozenset({"scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the folder's result, or the file, is that of a trial."""

@@ -139,6 +139,7 @@ class InspectReader:
     name = "inspect"
     description = "Inspect AI logs (.eval and .json)"
     carries = "outcome, steps, attempts"
+    heeds = frozenset({"scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is an Inspect archive or document."""

@@ -60,6 +60,7 @@ class InspectScoutReader:
     name = "inspect-scout"
     description = "Inspect Scout transcripts (Parquet)"
     carries = "outcome, steps, attempts"
+    heeds = frozenset({"columns", "scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is Parquet with transcripts, and no index of them."""

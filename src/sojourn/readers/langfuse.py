@@ -50,6 +50,7 @@ class LangfuseReader:
     name = "langfuse"
     description = "Langfuse traces with their observations, or rows of observations"
     carries = "steps; outcome by --scorer"
+    heeds = frozenset({"columns", "scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first object is an observation, or a trace with observations."""

@@ -11,7 +11,6 @@ documented run data format and of the library's own schema; the Parquet export i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +85,7 @@ class LangSmithReader:
     name = "langsmith"
     description = "LangSmith runs (JSON lines, an array, or {runs: []})"
     carries = "steps, attempts; outcome by --scorer"
+    heeds = frozenset({"columns", "scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first object is a run, or holds runs."""
@@ -99,8 +99,7 @@ class LangSmithReader:
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
         """Yield a trace for each trace with a call of a model, tool or agent."""
         asked = frozenset(options.columns.values())
-        options = replace(options, columns={"task_id": _TASK, **options.columns})
-        log = SpanLog(source, self.name, options, only_chosen=True)
+        log = SpanLog(source, self.name, options, only_chosen=True, task_key=_TASK)
         yield from log.records(_items(source, asked))
 
 

@@ -62,6 +62,7 @@ class LmEvalReader:
     name = "lm-eval"
     description = "lm-evaluation-harness samples (samples_TASK_DATE.jsonl)"
     carries = "outcome"
+    heeds = frozenset({"scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first line is a sample with responses."""

@@ -47,6 +47,7 @@ class MetrRunsReader:
     name = "metr-runs"
     description = "METR runs (runs.jsonl): a scored run a line"
     carries = "outcome, attempts, families of tasks"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first line is a run with a binary score."""

@@ -106,6 +106,7 @@ class MiniSweAgentReader:
     name = "mini-swe-agent"
     description = "mini-swe-agent trajectories, with SWE-bench reports beside them"
     carries = "outcome (from the report), steps"
+    heeds: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         self._run_reports: dict[Path, list[Path]] = {}

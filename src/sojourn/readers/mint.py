@@ -77,6 +77,7 @@ class MintReader:
     name = "mint"
     description = "MINT outputs (results.jsonl)"
     carries = "outcome, steps"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file's first line is an object that begins with a run's history."""

@@ -65,6 +65,7 @@ class MlflowReader:
     name = "mlflow"
     description = "MLflow traces (JSON: a trace, a list, lines, or {traces: []})"
     carries = "steps; outcome by --scorer"
+    heeds = frozenset({"columns", "scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first object is a trace, a row of one, or holds MLflow's spans."""

@@ -78,6 +78,7 @@ class OpenAIAgentsReader:
     name = "openai-agents"
     description = "OpenAI Agents SDK traces (JSON of span.export())"
     carries = "steps; outcome with --outcomes"
+    heeds = frozenset({"columns"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first line is a span, or a trace, of the SDK."""

@@ -106,6 +106,7 @@ class OpenHandsReader:
     name = "openhands"
     description = "OpenHands evaluation output (output.jsonl)"
     carries = "steps; outcome where the harness wrote it"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first line is an instance with a history or a result."""

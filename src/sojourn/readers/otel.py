@@ -49,6 +49,7 @@ class OtelReader:
     name = "otel"
     description = "OpenTelemetry spans of agents (OTLP JSON lines, GenAI or OpenInference)"
     carries = "steps; outcome where it was evaluated"
+    heeds = frozenset({"columns", "scorer"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first object holds spans, or is one."""

@@ -10,7 +10,14 @@ from pathlib import Path
 
 from sojourn.corpus import CorpusBuilder, Group, SessionLogBuilder, TaskBatch, TraceBatch
 from sojourn.errors import ReaderError
-from sojourn.readers.base import Builder, ReadOptions, Source, find_sources, sources_of_runs
+from sojourn.readers.base import (
+    Builder,
+    ReadOptions,
+    Source,
+    find_sources,
+    sources_of_runs,
+    unheeded,
+)
 from sojourn.readers.sessions import as_sessions
 from sojourn.records import Skipped
 
@@ -90,7 +97,7 @@ def preview(
 def _look(source: Source, options: ReadOptions, n: int) -> Preview:
     runs, tasks = CorpusBuilder(), SessionLogBuilder()
     builder: Builder = tasks if source.kind == "sessions" else runs
-    notes: Counter[str] = Counter()
+    notes: Counter[str] = Counter(unheeded(source.reader, options))
     name = source.reader.name
     try:
         columns = tuple(getattr(source.reader, "columns", lambda _: ())(source.path))

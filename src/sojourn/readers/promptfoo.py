@@ -109,6 +109,7 @@ class PromptfooReader:
     name = "promptfoo"
     description = "promptfoo results (JSON or JSON lines)"
     carries = "outcome, attempts"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file holds an evaluation's results, whole or a result a line."""

@@ -66,6 +66,7 @@ class ReflexionReader:
     name = "reflexion"
     description = "Reflexion logs: a folder of env_results_trial_<k>.json, or problems (JSON lines)"
     carries = "outcome, steps (its trials)"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether it is a folder of trials, one of its files, or a file of problems."""

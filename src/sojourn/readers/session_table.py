@@ -56,6 +56,7 @@ class SessionTableReader:
     kind = "sessions"
     description = "a table of sessions, CSV, Parquet or JSON lines: session_id, position, success"
     carries = "outcomes in order"
+    heeds = frozenset({"columns"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether a row has a session, a position and a verdict, and is no run."""

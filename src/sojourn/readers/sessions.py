@@ -7,6 +7,7 @@ runs say which session they belong to; a table that is both is read as a table o
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from sojourn.readers.base import (
     nothing_read,
     read_source,
     skip,
+    tell_unused,
+    unheeded,
 )
 from sojourn.records import Skipped
 
@@ -68,6 +71,7 @@ def read_sessions(
     options = ReadOptions() if options is None else options
     builder = SessionLogBuilder()
     runs = CorpusBuilder()
+    unused: Counter[tuple[Path, str]] = Counter()
     for name in paths:
         path = Path(name)
         for source in find_sources(path, format=format):
@@ -76,10 +80,12 @@ def read_sessions(
                 continue
             source = as_sessions(source) if format is None else source
             sink = builder if source.kind == "sessions" else runs
+            unused.update((path, reason) for reason in unheeded(source.reader, options))
             read_source(source, options, sink, strict=strict, alone=source.path == path)
             if progress is not None:
                 progress(source.path, len(builder) + len(runs))
     _add_runs(builder, runs, strict=strict)
+    tell_unused(builder, unused)
     log = builder.build()
     if not len(log):
         raise nothing_read("task of a session", paths, log.skipped)

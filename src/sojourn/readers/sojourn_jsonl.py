@@ -85,6 +85,7 @@ class SojournJsonlReader:
     name = "sojourn-jsonl"
     description = "Sojourn's own JSON lines: a run a line, only task_id and outcome required"
     carries = "outcome, steps, attempts"
+    heeds = frozenset({"columns"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the first object has a task and an outcome."""

@@ -21,6 +21,7 @@ class SojournParquetReader:
     name = "sojourn-parquet"
     description = "Sojourn's own Parquet corpus (written by sojourn convert)"
     carries = "outcome, steps, attempts, what was skipped"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is Parquet with our mark in its metadata."""

@@ -76,6 +76,7 @@ class SweAgentReader:
     name = "swe-agent"
     description = "SWE-agent trajectories (.traj)"
     carries = "steps; outcome with --outcomes"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is named as a trajectory and is an object with its keys."""

@@ -34,6 +34,7 @@ class SweBenchReportReader:
     name = "swe-bench-report"
     description = "SWE-bench reports of a run (MODEL.RUN_ID.json), without trajectories beside them"
     carries = "outcome"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is such a report, and no trajectory claims it."""

@@ -62,6 +62,7 @@ class TableReader:
     name = "table"
     description = "CSV, TSV or Parquet: a run a row, or a step a row (--map FIELD=COLUMN)"
     carries = "outcome, steps, attempts"
+    heeds = frozenset({"columns"})
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is Parquet of another hand, or has a table's name or header."""

@@ -113,6 +113,7 @@ class Tau2BenchReader:
     name = "tau2-bench"
     description = "tau2-bench results (a file, or results.json with simulations/)"
     carries = "outcome, steps, attempts"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file, or a folder's ``results.json``, describes such an evaluation."""

@@ -59,6 +59,7 @@ class TauBenchReader:
     name = "tau-bench"
     description = "tau-bench results (one JSON list a file)"
     carries = "outcome, steps, attempts"
+    heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
         """Return whether the file is a list of objects with the benchmark's keys."""
