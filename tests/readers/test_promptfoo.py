@@ -92,7 +92,8 @@ def row(test: int, prompt: int = 0, **more: Any) -> dict[str, Any]:
 
 def test_lines_are_results(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    lines = [row(0, evalId="e"), 7, row(1, evalId="e", success=False)]
+    # An id and a success are words of our own rows too.
+    lines = [row(0, evalId="e", id="r1"), 7, row(1, evalId="e", id="r2", success=False)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (source,) = find_sources(path)
     assert source.reader.name == "promptfoo"  # type: ignore[union-attr]

@@ -317,6 +317,8 @@ def _never(source: Path, head: bytes) -> bool:
 
 def _claimant(path: Path, head: bytes, readers: Sequence[Reader]) -> Reader | None:
     claiming = [reader for reader in readers if reader.claims(path, head)]
+    if len(claiming) > 1:  # rows of ours are of few words, which a tool's own may hold too
+        claiming = [reader for reader in claiming if reader.name not in _ROWS] or claiming
     if len(claiming) > 1:
         names = " and ".join(reader.name for reader in claiming)
         raise UnknownFormatError(f"{path}: claimed by {names}; choose one with --format")
