@@ -310,3 +310,58 @@ def test_joins_the_reports_of_real_runs(real_logs: Path, tmp_path: Path) -> None
     assert results(joined) == results(own)
     assert results(joined).count(S) == 12
     assert counted(joined) == {}
+
+
+@pytest.mark.parametrize("column", ["run_id", "trace_id", "session_id"])
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_row_that_names_the_run_tells_its_task(column: str, form: str, tmp_path: Path) -> None:
+    runs = corpus_of(*(run(f"r{k}", agent="Coder", model="m") for k in range(4)), run("stray"))
+    rows = [
+        {column: f"r{k}", "task_id": f"t{k // 2}", "task_repeat": k % 2, "outcome": k % 3 == 0}
+        for k in range(4)
+    ]
+    if form == "csv":
+        table = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+        path = write(tmp_path / "v.csv", "\n".join(table) + "\n")
+    else:
+        path = write(tmp_path / "v.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    found = join_outcomes(runs, read_outcomes(path))
+    traces = [found.trace(k) for k in range(5)]
+    assert [(t.task_id, t.task_repeat, t.outcome) for t in traces] == [
+        *(("t0", 0, S), ("t0", 1, F), ("t1", 0, F), ("t1", 1, S)),
+        ("stray", None, U),
+    ]
+    assert {(t.agent, t.model) for t in traces[:4]} == {("Coder", "m")}
+    assert counted(found) == {"no verdict on the": 1}
+
+
+def test_a_row_that_names_the_run_may_tell_more_of_it(tmp_path: Path) -> None:
+    text = "run_id,task_id,task_set,model,success\nr0,t,web,new,1\nr1,t,,,0\n"
+    runs = corpus_of(run("r0", task_set="own", model="old"), run("r1", task_set="own", model="old"))
+    found = join_outcomes(runs, read_outcomes(write(tmp_path / "v.csv", text)))
+    traces = [found.trace(k) for k in range(2)]
+    assert [(t.task_set, t.task_id, t.model) for t in traces] == [
+        ("web", "t", "new"),
+        ("own", "t", "old"),
+    ]
+
+
+def test_runs_that_are_given_one_attempt_are_not_numbered(tmp_path: Path) -> None:
+    text = "run_id,task_id,task_repeat,success\nr0,t,0,1\nr1,t,0,0\nr2,t,1,0\n"
+    runs = corpus_of(*(run(f"r{k}") for k in range(3)))
+    found = join_outcomes(runs, read_outcomes(write(tmp_path / "v.csv", text)))
+    assert found.task_repeat.tolist() == [-1, -1, 1]
+    assert counted(found) == {"runs that are given": 2}
+
+
+def test_the_run_alone_is_enough(tmp_path: Path) -> None:
+    path = write(tmp_path / "v.csv", "trace_id,success\nr0,1\nr1,0\n")
+    found = join_outcomes(corpus_of(run("r0"), run("r1")), read_outcomes(path))
+    assert results(found) == [S, F]
+    assert [found.trace(k).task_id for k in range(2)] == ["r0", "r1"]
+
+
+def test_sessions_that_are_no_ids_of_runs_do_not_take_the_join(tmp_path: Path) -> None:
+    path = write(tmp_path / "v.csv", "session_id,task_id,success\nmonday,a,1\nmonday,b,0\n")
+    found = join_outcomes(corpus_of(run("a"), run("b")), read_outcomes(path))
+    assert results(found) == [S, F]

@@ -4,6 +4,10 @@ The file may be a SWE-bench report, of a run or of instances; a JSON object of i
 whatever our own JSON lines and tables may be, with a task and an outcome a row. A verdict is for
 one run: where several runs fit it, or several verdicts that contradict each other fit a run,
 nothing is joined. What found no partner is counted on both sides.
+
+Logs of traces and of sessions know no tasks: the id of such a run is its own, and stands as its
+task's. A row that names the run (``run_id``, ``trace_id`` or ``session_id``) beside a task says
+which task it was, and which attempt at it.
 """
 
 from __future__ import annotations
@@ -19,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.corpus import Categorical, CorpusBuilder, TraceBatch, TraceCorpus
-from sojourn.corpus.traces import ENDS, OUTCOMES
+from sojourn.corpus.columns import Interner
+from sojourn.corpus.traces import ENDS, OUTCOMES, TaskTable
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
 from sojourn.readers._json import BadRecordError, decode, open_buffer, read_head, sniff
-from sojourn.readers._rows import verdict_of_word
+from sojourn.readers._rows import TASK_NAMES, verdict_of_word
 from sojourn.readers._swebench import Finding, is_run_report, run_findings
 from sojourn.readers.base import Reader, ReadOptions, load_reader
 from sojourn.readers.table import column_names
@@ -34,6 +39,8 @@ __all__ = ["Outcomes", "join_outcomes", "read_outcomes"]
 _ROW_FORMATS = ("sojourn-parquet", "sojourn-jsonl", "table")
 # Beside the task's id, what may tell runs apart; each counts only where the file fills it.
 _LABELS = ("task_set", "agent", "model", "job_id")
+# Columns that name a run by the id that its own log gives it; read as its session.
+_RUN_COLUMNS = ("run_id", "trace_id")
 _INFRA = ENDS.index(End.INFRA_ERROR)
 _UNSCORED = OUTCOMES.index(Outcome.UNSCORED)
 
@@ -86,7 +93,8 @@ def read_outcomes(
         object of task id -> verdict (true, false, 1, 0, null, ``success``, ``failure``,
         ``unscored``); or JSON lines, CSV or Parquet with a task (``task_id``, ``instance_id``,
         ``id``) and a verdict (``outcome``, ``success``, ``resolved``) a row, and optionally
-        ``task_repeat``, ``task_set``, ``agent``, ``model``, ``job_id``, ``score``.
+        ``task_repeat``, ``task_set``, ``agent``, ``model``, ``job_id``, ``score``; and the run
+        itself (``run_id``, ``trace_id``, ``session_id``), where its log knows no tasks.
     columns : mapping of str to str, optional
         For rows: our field -> the column that holds it; one that is not there is left to the
         file of the runs.
@@ -129,9 +137,22 @@ def _there(path: Path, head: bytes, columns: Mapping[str, str]) -> dict[str, str
     }
 
 
+def _with_run(path: Path, head: bytes, mapping: Mapping[str, str]) -> dict[str, str]:
+    """Return the mapping with the column that names the run, and with it as task where none is."""
+    keys = sniff(head).keys if sniff(head).kind else column_names(path, head)
+    found = dict(mapping)
+    columns = [name for name in _RUN_COLUMNS if name in keys]
+    if len(columns) == 1 and "session_id" not in keys:
+        found.setdefault("session_id", columns[0])
+        if "task_id" not in found and not keys & TASK_NAMES:
+            found["task_id"] = columns[0]
+    return found
+
+
 def _read(path: Path, head: bytes, mapping: Mapping[str, str]) -> TraceCorpus:
     if is_run_report(head):
         return _corpus(run_findings(open_buffer(path)))
+    mapping = _with_run(path, head, mapping)
     for name in _ROW_FORMATS:
         reader = load_reader(name)
         if reader.claims(path, head):
@@ -227,7 +248,8 @@ def join_outcomes(corpus: TraceCorpus, outcomes: Outcomes) -> TraceCorpus:
         If no verdict fits any run: the ids are of two kinds, or the file is the wrong one.
     """
     verdicts = outcomes.verdicts
-    run_key, verdict_key = _keys(corpus, verdicts)
+    by_run = _names_runs(corpus, verdicts)
+    run_key, verdict_key = _keys(corpus, verdicts, by_run=by_run)
     match = _match(run_key, verdict_key, _codes(verdicts))
     joined = match.verdict >= 0
     if not joined.any() and not match.is_ambiguous.any() and not match.is_contradicted.any():
@@ -257,6 +279,13 @@ def join_outcomes(corpus: TraceCorpus, outcomes: Outcomes) -> TraceCorpus:
         for (reason, what), mask in counts.items()
         if mask.any()
     )
+    if by_run:
+        corpus, n_unnumbered = _with_tasks(corpus, verdicts, match.verdict)
+        if n_unnumbered:
+            reason = "runs that are given one attempt of a task; their attempts are not numbered"
+            told_of += (
+                Skipped(source=outcomes.source, reason=reason, count=n_unnumbered, what="key"),
+            )
     return replace(
         corpus,
         outcome=np.where(takes, told, corpus.outcome),
@@ -277,10 +306,67 @@ def _codes(verdicts: TraceCorpus) -> Ints:
     return codes
 
 
-def _keys(corpus: TraceCorpus, verdicts: TraceCorpus) -> tuple[Ints, Ints]:
+def _names_runs(corpus: TraceCorpus, verdicts: TraceCorpus) -> bool:
+    """Return whether verdicts name runs by the ids that stand as their tasks'."""
+    named = {value for value in verdicts.session_id.used() if value}
+    return not named.isdisjoint(corpus.tasks.task_id[task] for task in np.unique(corpus.task))
+
+
+def _with_tasks(
+    corpus: TraceCorpus, verdicts: TraceCorpus, verdict: Ints
+) -> tuple[TraceCorpus, int]:
+    """Return runs with the tasks, attempts and labels of their verdicts (-1: none).
+
+    The number tells how many runs have no number of an attempt, since others were given the same.
+    """
+    joined = verdict >= 0
+    row = np.where(joined, verdict, 0)
+    tasks: Interner[tuple[str, str]] = Interner()
+    code = np.empty(len(corpus), np.int32)
+    for run in range(len(corpus)):
+        task = int(corpus.task[run])
+        task_set, task_id = corpus.tasks.task_set[task], corpus.tasks.task_id[task]
+        if joined[run]:
+            given = int(verdicts.task[row[run]])
+            task_set = verdicts.tasks.task_set[given] or task_set
+            task_id = verdicts.tasks.task_id[given]
+        code[run] = tasks.code((task_set or "", task_id))
+    repeat = np.where(joined & (verdicts.position[row] >= 0), verdicts.position[row], -1)
+    repeat = np.where(joined, repeat, corpus.task_repeat).astype(np.int32)
+    labels = {
+        name: _news(corpus.label(name), verdicts.label(name), row, joined)
+        for name in ("agent", "model", "cluster")
+    }
+    key = np.stack([code, labels["agent"].codes, labels["model"].codes, repeat])
+    _, place, count = np.unique(key, axis=1, return_inverse=True, return_counts=True)
+    clashes = (count[place.ravel()] > 1) & (repeat >= 0)
+    sets: Interner[str] = Interner()
+    table = TaskTable(
+        task_set=Categorical(
+            codes=np.array([sets.code(s) if s else -1 for s, _ in tasks.values], np.int32),
+            values=sets.values,
+        ),
+        task_id=tuple(task_id for _, task_id in tasks.values),
+    )
+    numbered = np.where(clashes, np.int32(-1), repeat)
+    return corpus.replace(task=code, tasks=table, task_repeat=numbered, **labels), int(
+        np.count_nonzero(clashes)
+    )
+
+
+def _news(own: Categorical, told: Categorical, row: Ints, joined: Bools) -> Categorical:
+    """Return a label as the verdicts tell it, the run's own where they do not."""
+    values = (*own.values, *told.values)
+    codes = np.where(joined & (told.codes[row] >= 0), told.codes[row] + len(own.values), own.codes)
+    distinct: Interner[str] = Interner()
+    table = np.array([*(distinct.code(value) for value in values), -1], np.int32)
+    return Categorical(codes=table[codes], values=distinct.values)
+
+
+def _keys(corpus: TraceCorpus, verdicts: TraceCorpus, *, by_run: bool) -> tuple[Ints, Ints]:
     """Return a number for each run and each verdict; they fit where the numbers are equal."""
     both = np.zeros(len(corpus) + len(verdicts), np.int64)
-    for run_column, verdict_column in _compared(corpus, verdicts):
+    for run_column, verdict_column in _compared(corpus, verdicts, by_run=by_run):
         column = np.concatenate((run_column, verdict_column)).astype(np.int64)
         _, both = np.unique(
             both * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True
@@ -288,9 +374,14 @@ def _keys(corpus: TraceCorpus, verdicts: TraceCorpus) -> tuple[Ints, Ints]:
     return both[: len(corpus)], both[len(corpus) :]
 
 
-def _compared(corpus: TraceCorpus, verdicts: TraceCorpus) -> Iterator[tuple[Any, Any]]:
+def _compared(
+    corpus: TraceCorpus, verdicts: TraceCorpus, *, by_run: bool
+) -> Iterator[tuple[Any, Any]]:
     """Yield the columns that are compared, as codes of one table each."""
     runs = Categorical(codes=corpus.task, values=corpus.tasks.task_id)
+    if by_run:  # whatever else a verdict says of a run is news
+        yield _shared_codes(runs, verdicts.session_id)
+        return
     yield _shared_codes(runs, Categorical(codes=verdicts.task, values=verdicts.tasks.task_id))
     if (corpus.task_repeat >= 0).any() and (verdicts.position >= 0).any():
         yield corpus.task_repeat, verdicts.position
