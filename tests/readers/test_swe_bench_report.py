@@ -52,7 +52,7 @@ def test_reports_of_one_model_are_attempts() -> None:
     ]
 
 
-@pytest.mark.parametrize("trajectory", ["i.traj", "i/i.traj.json"])
+@pytest.mark.parametrize("trajectory", ["i.traj.json", "i/i.traj.json"])
 def test_a_report_beside_trajectories_is_theirs(tmp_path: Path, trajectory: str) -> None:
     report = tmp_path / "m.r.json"
     shutil.copy(SAMPLE / "lab__model-a.run-1.json", report)
@@ -61,6 +61,26 @@ def test_a_report_beside_trajectories_is_theirs(tmp_path: Path, trajectory: str)
     (tmp_path / trajectory).parent.mkdir(exist_ok=True)
     (tmp_path / trajectory).write_text("{}")
     assert not reader.claims(report, report.read_bytes())
+
+
+@pytest.mark.parametrize("name", ["swe-agent/shop__cart-1.traj", "openhands/output.jsonl"])
+@pytest.mark.parametrize("below", ["", "runs"])
+def test_a_report_beside_runs_without_verdicts_is_no_group_of_its_own(
+    tmp_path: Path, name: str, below: str
+) -> None:
+    shutil.copy(SAMPLE / "lab__model-a.run-1.json", tmp_path / "m.r.json")
+    (tmp_path / below).mkdir(exist_ok=True)
+    shutil.copy(DATA / name, tmp_path / below / Path(name).name)
+    corpus = read_traces(tmp_path)
+    assert "swe-bench-report" not in corpus.source_type.used()
+    assert [item.reason for item in corpus.skipped if "m.r.json" in item.source] == [
+        "a report of verdicts beside its runs is not read as runs of its own; "
+        "join it with --outcomes FILE"
+    ]
+    alone = tmp_path / "reports"
+    alone.mkdir()
+    shutil.move(tmp_path / "m.r.json", alone / "m.r.json")
+    assert "swe-bench-report" in read_traces(tmp_path).source_type.used()
 
 
 @pytest.mark.parametrize("ids", [7, [3], {"a": 1}, "abc"])

@@ -350,6 +350,10 @@ def _walk(folder: Path, readers: Sequence[Reader], *, loosely: bool) -> Iterator
             raise ReaderError(f"{folder}: more than {FOLDER_FILES} files")
     if loosely and not walk.found:
         _claim_unjudged(walk, readers)
+    for source in _reports_beside_runs(walk.found):
+        walk.found.remove(source)
+        advice = "" if loosely else "; join it with --outcomes FILE"
+        yield Skipped(source=str(source.path), reason=f"{_BESIDE}{advice}", what="key")
     yield from walk.found
     yield from walk.unreadable
     if walk.n_links:
@@ -371,6 +375,22 @@ def _walk(folder: Path, readers: Sequence[Reader], *, loosely: bool) -> Iterator
         yield Skipped(
             source=str(folder), reason=f"no reader knows these {kind}", count=count, what="stranger"
         )
+
+
+# Runs that hold no verdict of their own, and whose benchmark writes reports of verdicts.
+_REPORTED = frozenset({"openhands", "swe-agent"})
+_BESIDE = "a report of verdicts beside its runs is not read as runs of its own"
+
+
+def _reports_beside_runs(found: Sequence[Source]) -> list[Source]:
+    """Return the reports of verdicts on runs that lie beside or below them."""
+    places = [source.path for source in found if source.reader.name in _REPORTED]
+    return [
+        source
+        for source in found
+        if source.reader.name == "swe-bench-report"
+        and any(place.is_relative_to(source.path.parent) for place in places)
+    ]
 
 
 def _visit(place: Path, readers: Sequence[Reader], walk: _Walk) -> list[Path]:

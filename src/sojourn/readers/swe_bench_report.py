@@ -20,7 +20,7 @@ from sojourn.records import End, Skipped, Trace
 
 __all__ = ["SweBenchReportReader"]
 
-_TRAJECTORIES = ("*.traj.json", "*.traj", "*/*.traj.json", "*/*.traj")
+_TRAJECTORIES = ("*.traj.json", "*/*.traj.json")
 
 
 class _Rest(msgspec.Struct):
@@ -37,7 +37,7 @@ class SweBenchReportReader:
     heeds: frozenset[str] = frozenset()
 
     def claims(self, source: Path, head: bytes) -> bool:
-        """Return whether the file is such a report, and no trajectory claims it."""
+        """Return whether the file is such a report, and no trajectory of mini-swe-agent its own."""
         if source.suffix != ".json" or not is_run_report(head):
             return False
         folder = source.parent
