@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from sojourn.records import End, LimitKind, Outcome, Skipped, Step, StepKind, Trace
+from sojourn.records import End, LimitKind, Outcome, Skipped, Step, StepKind, Trace, by_reason
 
 
 def test_only_a_task_and_an_outcome_are_needed() -> None:
@@ -66,3 +66,13 @@ def test_labels_are_the_words_of_our_own_files() -> None:
     assert str(End.AGENT_ERROR) == "agent_error"
     assert str(StepKind.HANDOFF) == "handoff"
     assert End("infra_error") is End.INFRA_ERROR
+
+
+def test_what_was_left_out_is_added_up_by_reason() -> None:
+    items = [Skipped(source=f"f{k}", reason="odd", count=k, what="key") for k in (1, 2, 4)]
+    items.insert(1, Skipped(source="g", reason="odd", what="line"))
+    found = by_reason(items)
+    assert [(s.source, s.count, s.what) for s in found] == [
+        ("f1 and 2 more", 7, "key"),
+        ("g", 1, "line"),
+    ]

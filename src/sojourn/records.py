@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "StepKind",
     "TaskResult",
     "Trace",
+    "by_reason",
 ]
 
 
@@ -431,3 +432,23 @@ class Skipped:
     reason: str
     count: int = 1
     what: str = "run"
+
+
+def by_reason(skipped: Sequence[Skipped]) -> list[Skipped]:
+    """Return what was left out, added up over the sources that gave one reason.
+
+    The first of them stands for all, with the number of the others.
+    """
+    found: dict[tuple[str, str], list[Skipped]] = {}
+    for item in skipped:
+        found.setdefault((item.reason, item.what), []).append(item)
+    return [
+        items[0]
+        if len(items) == 1
+        else replace(
+            items[0],
+            source=f"{items[0].source} and {len(items) - 1} more",
+            count=sum(item.count for item in items),
+        )
+        for items in found.values()
+    ]

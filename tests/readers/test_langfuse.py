@@ -156,3 +156,11 @@ def test_real_traces(real_logs: Path) -> None:
     assert {trace.outcome for trace in traces(corpus)} == {Outcome.UNSCORED}
     judged = read_traces(real_logs / "langfuse", options=ReadOptions(scorer="correctness"))
     assert [t.outcome for t in traces(judged)] == [Outcome.UNSCORED] * 2 + [Outcome.SUCCESS]
+
+
+def test_scores_beside_the_runs_are_pointed_to() -> None:
+    wanted = "scores stand beside; choose the one that is the verdict with --scorer NAME"
+    skipped = read_traces(DATA / "langfuse" / "export").skipped
+    assert wanted in {item.reason for item in skipped}
+    chosen = read_traces(DATA / "langfuse" / "export", options=ReadOptions(scorer="correct"))
+    assert wanted not in {item.reason for item in chosen.skipped}

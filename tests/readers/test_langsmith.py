@@ -109,3 +109,22 @@ def test_runs_inside_their_parents_are_read(tmp_path: Path) -> None:
 def test_feedback(tmp_path: Path, feedback: Any, outcome: Outcome) -> None:
     trace, *_ = read(tmp_path, run(1, feedback_stats={"ok": feedback}), scorer="ok")
     assert trace.outcome is outcome
+
+
+def test_a_project_is_a_job_and_several_are_told(tmp_path: Path) -> None:
+    roots = [
+        {**run(1, "chain"), "id": f"r{k}", "trace_id": f"t{k}", "session_id": f"project-{k // 2}"}
+        for k in range(4)
+    ]
+    found = read(tmp_path, *roots)
+    assert [trace.job_id for trace in found[:4]] == ["project-0"] * 2 + ["project-1"] * 2
+    assert [item.reason for item in found[4:]] == [
+        "runs of several jobs in one log; --by job_id keeps them apart"
+    ]
+    assert len(read(tmp_path, *roots[:2])) == 2
+
+
+def test_a_run_without_the_attribute_that_was_named_keeps_its_example(tmp_path: Path) -> None:
+    trace, note = read(tmp_path, run(1, reference_example_id="ex"), columns={"task_id": "ticket"})
+    assert trace.task_id == "ex"
+    assert note.reason == "runs without ticket, which --map names for task_id"

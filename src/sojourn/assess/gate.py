@@ -363,7 +363,10 @@ def apply_rules(
         raise RuleError("there is no rule to answer")
     for rule in rules:
         if rule.of_sessions:
-            raise RuleError(f"{rule.figure} is a figure of sessions, and these are runs")
+            raise RuleError(
+                f"{rule.figure} is a figure of sessions, and these are runs (--as sessions reads "
+                "runs that carry session_id and position as sessions)"
+            )
     results: list[RuleResult] = []
     entropy = None
     unusable: list[str] = []
@@ -420,7 +423,10 @@ def apply_session_rules(
     seed = None
     for rule in rules:
         if not rule.of_sessions:
-            raise RuleError(f"{rule.figure} is a figure of runs, and these are sessions")
+            raise RuleError(
+                f"{rule.figure} is a figure of runs, and these are sessions: ask for next_task, "
+                "long_run, fresh_session or success_run(N)"
+            )
     for assessment in assessments:
         seed = assessment.seed
         several = len(assessment.domains) > 1

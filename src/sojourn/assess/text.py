@@ -11,6 +11,7 @@ from sojourn.assess.certify import tested_p
 from sojourn.assess.process_text import process_lines
 from sojourn.corpus import Group
 from sojourn.estimates import Estimate, Status
+from sojourn.records import by_reason
 from sojourn.tables import at_least, at_most, clean, indent, n_of, p_text, text_table, wrapped
 from sojourn.tables.steps import round_steps
 from sojourn.tables.words import percent
@@ -413,7 +414,8 @@ def _skipped(result: TraceAssessment) -> list[str]:
 def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
     """Return what the readers left out and what they kept otherwise, a line a reason."""
     lines = []
-    for item in skipped[:_MAX_SKIPPED]:
+    reasons = by_reason(skipped)
+    for item in reasons[:_MAX_SKIPPED]:
         # A note is on something that was kept: nothing was skipped for it.
         lead = "noted" if item.what == "key" else "skipped"
         counted = (
@@ -423,7 +425,7 @@ def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
         )
         reason = clean(item.reason, limit=240)
         lines.append(f"{lead}: {counted}, {reason} ({clean(item.source, limit=120)})")
-    if len(skipped) > _MAX_SKIPPED:
-        more = n_of(len(skipped) - _MAX_SKIPPED, "more reason")
+    if len(reasons) > _MAX_SKIPPED:
+        more = n_of(len(reasons) - _MAX_SKIPPED, "more reason")
         lines.append(f"skipped or noted: {more}, all in the JSON")
     return lines

@@ -286,7 +286,7 @@ def why_unusable(resolved: ResolvedRuns) -> str:
     """Say why none of a group's runs counts, and how to mend it."""
     reasons = ", ".join(f"{count} {reason}" for reason, count in resolved.excluded)
     advice = (
-        "join verdicts with --outcomes FILE"
+        "join verdicts with --outcomes FILE, or choose a score of the log with --scorer NAME"
         if any(reason == "no verdict" for reason, _ in resolved.excluded)
         else "count them as failures with --faults failure"
     )

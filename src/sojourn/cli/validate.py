@@ -44,6 +44,7 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Check that logs can be read: groups, counts, and all that was skipped, without statistics."""
+    from sojourn.records import by_reason
     from sojourn.tables import clean
 
     with as_files(paths) as files:
@@ -69,7 +70,7 @@ def command(
     lines += [
         f"skipped: {counted(item.count, item.what)}, {clean(item.reason, limit=200)} "
         f"({clean(item.source)})"
-        for item in found.skipped
+        for item in by_reason(found.skipped)
     ]
     typer.echo("\n".join(lines))
     lost = Counter[str]()

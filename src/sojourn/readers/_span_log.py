@@ -9,7 +9,7 @@ and left out. So memory stays flat whatever the size of the file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -83,20 +83,22 @@ class SpanLog:
         Which attributes hold a run's labels, and which evaluation counts.
     only_chosen : bool
         Whether an evaluation is a verdict only where ``--scorer`` names it.
-    task_key : str
-        The attribute that holds a task where the user named none, or a run has not the one named.
+    keys : mapping of str to str
+        Our field -> the attribute that holds it where the user named none, or a run has not the
+        one named.
     """
 
     source: Path
     source_type: str
     options: ReadOptions
     only_chosen: bool = False
-    task_key: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict)
     _open: dict[str, _Open] = field(default_factory=dict)  # the one touched last stands last
     _closed: set[int] = field(default_factory=set)
     _notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     _positions: Counter[str] = field(default_factory=Counter)
     _n_spans: int = 0
+    _jobs: set[str] = field(default_factory=set)  # two of them tell enough
     _scorers: dict[str, None] = field(default_factory=dict)  # in the order in which they came
 
     def records(self, items: Iterator[tuple[Found, str] | Skipped]) -> Iterator[Record]:
@@ -116,6 +118,8 @@ class SpanLog:
                 yield from self._close_some()
         yield from self._tell(list(self._open))
         self._tell_scorers()
+        if len(self._jobs) > 1 and "job_id" not in self.options.columns:
+            self.note("runs of several jobs in one log; --by job_id keeps them apart")
         for (reason, what), count in self._notes.items():
             yield Skipped(source=str(self.source), reason=reason, what=what, count=count)
 
@@ -187,7 +191,8 @@ class SpanLog:
                 yield Skipped(source=str(self.source), reason=str(error))
 
     def _trace(self, key: str, trace: _Open, tree: Forest) -> Trace:
-        stated = {"task_id": task} if (task := trace.labels.get(self.task_key)) else {}
+        found = {ours: trace.labels.get(theirs) for ours, theirs in self.keys.items()}
+        stated = {ours: label for ours, label in found.items() if label}
         for ours, theirs in self.options.columns.items():
             if trace.labels.get(theirs):
                 stated[ours] = trace.labels[theirs]
@@ -202,6 +207,8 @@ class SpanLog:
             position = self._positions[session]
             self._positions[session] += 1
         steps = tuple(steps_of(tree))
+        if len(self._jobs) < 2:
+            self._jobs.add(stated.get("job_id", ""))
         return Trace(
             task_id=stated.get("task_id", key),
             task_repeat=int(repeat) if repeat.isdecimal() and len(repeat) < 10 else None,

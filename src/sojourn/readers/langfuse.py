@@ -95,10 +95,12 @@ class LangfuseReader:
             yield from _document(open_buffer(source), asked, str(source))
             return
         scores = dict[str, list[Evaluation]]()
+        beside = [path for path in self.siblings(source) if path.parent.name == "scores"]
         if options.scorer is not None:
-            for path in self.siblings(source):
-                if path.parent.name == "scores":
-                    yield from _gather_scores(path, options.scorer, scores, log)
+            for path in beside:
+                yield from _gather_scores(path, options.scorer, scores, log)
+        elif beside and not options.verdicts_elsewhere:
+            log.note("scores stand beside; choose the one that is the verdict with --scorer NAME")
         items: Iterator[tuple[str, Buffer | Skipped]] = (
             ((f"item {n}", item) for n, item in
              enumerate(array_items(open_buffer(source), source=str(source)), start=1))

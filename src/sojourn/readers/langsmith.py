@@ -39,7 +39,8 @@ from sojourn.records import Skipped
 __all__ = ["LangSmithReader"]
 
 _KINDS = {"llm": Kind.MODEL, "tool": Kind.TOOL, "retriever": Kind.TOOL}
-_TASK = "reference_example_id"
+_TASK, _PROJECT = "reference_example_id", "session_id"
+_KEYS = {"task_id": _TASK, "job_id": _PROJECT}
 _MARKS = {"trace_id", "run_type"}
 
 
@@ -76,6 +77,7 @@ class _Run(msgspec.Struct):
     outputs: msgspec.Raw = msgspec.Raw(b"null")
     child_runs: list[msgspec.Raw] | None = None
     reference_example_id: str | None = None
+    session_id: str | None = None
     feedback_stats: dict[str, _Feedback] | None = None
 
 
@@ -99,7 +101,7 @@ class LangSmithReader:
     def read(self, source: Path, options: ReadOptions) -> Iterator[Record]:
         """Yield a trace for each trace with a call of a model, tool or agent."""
         asked = frozenset(options.columns.values())
-        log = SpanLog(source, self.name, options, only_chosen=True, task_key=_TASK)
+        log = SpanLog(source, self.name, options, only_chosen=True, keys=_KEYS)
         yield from log.records(_items(source, asked))
 
 
@@ -142,6 +144,8 @@ def _found(run: _Run, fields: Mapping[str, Buffer], asked: frozenset[str]) -> Fo
     labels = labels_of(fields, asked, inside=_INSIDE) if asked else {}
     if run.reference_example_id and is_root:
         labels.setdefault(_TASK, run.reference_example_id)
+    if run.session_id and is_root:
+        labels.setdefault(_PROJECT, run.session_id)
     scores = [one.evaluation(name) for name, one in (run.feedback_stats or {}).items()]
     return Found(
         trace_id=run.trace_id,

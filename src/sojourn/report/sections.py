@@ -12,6 +12,7 @@ from sojourn.assess import TraceAssessment
 from sojourn.assess.results import PassRow
 from sojourn.assess.text import limit_words
 from sojourn.estimates import Claim, Estimate, Status
+from sojourn.records import by_reason
 from sojourn.report.chain import chain_sections
 from sojourn.report.figures import page_figures
 from sojourn.report.forecast import forecast_sections
@@ -422,19 +423,20 @@ def _corpus_section(result: TraceAssessment, figures: dict[str, Figure]) -> Sect
                 rows=list(corpus.excluded),
             )
         )
-    if corpus.skipped:
+    reasons = by_reason(corpus.skipped)
+    if reasons:
         tables.append(
             Rows(
                 caption="What the readers left out of the whole input, and why.",
                 header=("source", "reason", "what", "count"),
                 rows=[
                     (clean(s.source), clean(s.reason, limit=300), s.what, f"{s.count:,}")
-                    for s in corpus.skipped[:_MAX_SKIPPED_ROWS]
+                    for s in reasons[:_MAX_SKIPPED_ROWS]
                 ],
                 left=3,
             )
         )
-    more = len(corpus.skipped) - _MAX_SKIPPED_ROWS
+    more = len(reasons) - _MAX_SKIPPED_ROWS
     return Section(
         question="What was counted, what was not?",
         figures=only(figures, "lengths"),

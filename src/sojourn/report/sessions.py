@@ -9,6 +9,7 @@ from sojourn.assess.session_figures import Density
 from sojourn.assess.session_results import DomainAssessment, SessionAssessment
 from sojourn.assess.session_text import CONVENTION_WORDS, dependence_words
 from sojourn.estimates import Claim, Estimate
+from sojourn.records import by_reason
 from sojourn.report.parts import Cell, Rows, Section, estimate_cell, p_cell
 from sojourn.report.sections import Card, _card
 from sojourn.report.session_sections import (
@@ -232,7 +233,7 @@ def _corpus(result: SessionAssessment) -> Section:
             ],
         )
     ]
-    skipped = result.corpus.skipped
+    skipped = by_reason(result.corpus.skipped)
     if skipped:
         tables.append(
             Rows(
