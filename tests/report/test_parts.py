@@ -76,3 +76,11 @@ def test_intervals_and_p_values_are_not_broken() -> None:
 )
 def test_names_in_titles_keep_both_ends(name: str, short: str) -> None:
     assert short_name(name) == short
+
+
+def test_a_column_of_links_takes_more_of_a_phone() -> None:
+    row = ("a" * 30, "inconclusive", "+0.050 [-0.011,\N{NO-BREAK SPACE}+0.110]", "0.180")
+    header = ("B", "answer", "difference", "p")
+    assert Rows(caption="c", header=header, rows=[row], left=2).layout == ""
+    leading = (Cell(text="a" * 30, href="#x"), *row[1:])
+    assert Rows(caption="c", header=header, rows=[leading], left=2).layout == "stack"

@@ -22,6 +22,7 @@ _TITLE_NAME = 32
 _LONGEST_NAME = 512
 # The first column may be broken anywhere on a phone, down to this width.
 _PHONE_NAME = 12
+_PHONE_LINK = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,8 @@ class Rows:
         if self.left == len(self.header):
             return "words"
         widths = [max(map(_longest_word, column)) for column in self._columns()]
-        widths[0] = min(widths[0], _PHONE_NAME)
+        leads = any(isinstance(row[0], Cell) and row[0].href for row in self.rows)
+        widths[0] = min(widths[0], _PHONE_LINK if leads else _PHONE_NAME)
         return "stack" if sum(widths) + _PHONE_GAP * len(widths) > _PHONE else ""
 
     def _columns(self) -> list[list[str]]:
