@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from builders import corpus_of
-from sojourn.assess import GateAnswer, Rule, apply_rules, compare_traces, not_worse
+from sojourn.assess import GateAnswer, Rule, apply_rules, assess_traces, compare_traces, not_worse
 from sojourn.assess.gate import two_sided
 from sojourn.assess.gate_text import junit, markdown, workflow_commands
 from sojourn.attempts import TaskCounts, pass_hat
 from sojourn.cli.main import main
+from sojourn.data import example_path
 from sojourn.errors import NothingUsableError, RuleError
 from sojourn.estimates import Estimate, Interval, Status
+from sojourn.readers import read_traces
 
 
 @pytest.mark.parametrize(
@@ -156,6 +158,45 @@ def test_single_attempts_fall_back_to_tasks_like_these_with_a_word() -> None:
     assert any("tasks like these" in reason for reason in result.reasons)
     few = apply_rules(corpus_of(["s"] * 19), [rule], rng=0)
     assert few.answer is GateAnswer.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("success_within(30) >= 0.3", "pass"),
+        ("success_within(30) >= 0.7", "fail"),
+        ("success_within(30) >= 0.45", "inconclusive"),
+        ("failure_within(30) <= 0.8", "pass"),
+        # The longest run was cut at step 30: a larger limit is another experiment.
+        ("success_within(31) >= 0.3", "inconclusive"),
+    ],
+)
+def test_past_its_support_a_share_is_bounded_by_what_is_known(text: str, answer: str) -> None:
+    corpus = read_traces(example_path())
+    (result,) = apply_rules(corpus, [Rule.parse(text)], n_resamples=199, rng=0).results
+    assert result.answer == answer
+    if "31" not in text:
+        curves = assess_traces(corpus, chain=None, ci_prob=0.9, n_resamples=199, rng=0).curves
+        assert curves is not None
+        assert curves.supported_to == 22
+        last, other = (curves.point(22, outcome=x).interval for x in ("success", "failure"))
+        if text.startswith("failure"):
+            last, other = other, last
+        assert result.estimate is not None
+        assert result.estimate.interval is not None
+        assert last is not None
+        assert other is not None
+        assert result.estimate.interval.low == pytest.approx(last.low)
+        assert result.estimate.interval.high == pytest.approx(1 - other.low)
+        assert "bounded by what is known at step 22" in result.reasons[-1]
+
+
+def test_runs_that_all_end_early_answer_for_every_later_step() -> None:
+    corpus = corpus_of(["ssf"] * 30, n_steps=4)
+    (result,) = apply_rules(corpus, [Rule.parse("success_within(90) >= 0.5")], rng=0).results
+    assert result.answer == "pass"
+    assert result.estimate is not None
+    assert result.estimate.value == pytest.approx(2 / 3)
 
 
 def test_one_failing_rule_fails_the_gate_and_every_group_counts() -> None:

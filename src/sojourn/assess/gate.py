@@ -28,7 +28,8 @@ from sojourn.attempts import TaskCounts, pass_at, pass_hat, success_rate
 from sojourn.corpus import Policy, ResolvedRuns, TraceCorpus, resolve
 from sojourn.corpus.traces import DEFAULT_GROUPING
 from sojourn.errors import NothingUsableError, RuleError
-from sojourn.estimates import Estimate, Status, number
+from sojourn.estimates import Estimate, Interval, Status, number
+from sojourn.process.incidence import Incidence
 from sojourn.tables import n_of
 
 __all__ = [
@@ -473,7 +474,7 @@ class _Figures:
             return curves.restricted_mean
         if rule.name == "median_steps":
             return curves.median
-        return curves.point(n, outcome=rule.name.removesuffix("_within"))
+        return _within(curves, n, rule.name.removesuffix("_within"))
 
     def _preferred(self, estimate: Callable[[str], Estimate]) -> Estimate:
         if self.estimand == "same_tasks":
@@ -491,6 +492,38 @@ class _Figures:
                 "for tasks like these: these attempts do not tell how these tasks would go again"
             )
         return replace(found, status=status, reasons=tuple(reasons))
+
+
+def _within(curves: Incidence, d: int, outcome: str) -> Estimate:
+    """Return P(outcome within d steps), past its support by bounds that need no run of d steps.
+
+    The share cannot fall with d, nor can it exceed what has not ended otherwise. Past the longest
+    run this holds only where no run was cut: under a larger limit an agent may act otherwise.
+    """
+    found = curves.point(d, outcome=outcome)
+    last = curves.supported_to
+    if found.status is Status.SUPPORTED or last < 0 or (d > curves.horizon and curves.n_censored):
+        return found
+    other = "failure" if outcome == "success" else "success"
+    ours, theirs = curves.point(last, outcome=outcome), curves.point(last, outcome=other)
+    if ours.interval is None or theirs.interval is None:
+        return found
+    value = curves.point(min(d, curves.horizon), outcome=outcome).value
+    return Estimate(
+        value=value,
+        interval=Interval(
+            low=ours.interval.low,
+            high=1.0 - theirs.interval.low,
+            ci_prob=curves.ci_prob,
+            kind="monotone",
+        ),
+        reasons=(
+            *curves.reasons,
+            f"bounded by what is known at step {last}: the share cannot fall later, nor exceed "
+            "what has not ended otherwise",
+        ),
+        estimand="population",
+    )
 
 
 def _result(rule: Rule, group: str, estimate: Estimate) -> RuleResult:
