@@ -175,7 +175,7 @@ def test_past_its_support_a_share_is_bounded_by_what_is_known(text: str, answer:
     corpus = read_traces(example_path())
     (result,) = apply_rules(corpus, [Rule.parse(text)], n_resamples=199, rng=0).results
     assert result.answer == answer
-    if "31" not in text:
+    if "31" not in text:  # 199 draws each, of other seeds
         curves = assess_traces(corpus, chain=None, ci_prob=0.9, n_resamples=199, rng=0).curves
         assert curves is not None
         assert curves.supported_to == 22
@@ -186,8 +186,8 @@ def test_past_its_support_a_share_is_bounded_by_what_is_known(text: str, answer:
         assert result.estimate.interval is not None
         assert last is not None
         assert other is not None
-        assert result.estimate.interval.low == pytest.approx(last.low)
-        assert result.estimate.interval.high == pytest.approx(1 - other.low)
+        assert result.estimate.interval.low == pytest.approx(last.low, abs=0.02)
+        assert result.estimate.interval.high == pytest.approx(1 - other.low, abs=0.02)
         assert "bounded by what is known at step 22" in result.reasons[-1]
 
 
