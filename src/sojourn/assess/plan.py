@@ -388,7 +388,9 @@ class _Job:
     ) -> PlanRow:
         """Simulate one design; one that is plainly too small with a fifth of the draws."""
         answers = [self._answer(n_tasks, n_attempts, rng) for _ in range(n_draws // _SCREEN)]
-        if sum(wanted for wanted, _, _ in answers) / len(answers) > target - _FAR:
+        # Of few draws a share is so far off by chance.
+        far = max(_FAR, 3.0 * math.sqrt(target * (1.0 - target) / len(answers)))
+        if sum(wanted for wanted, _, _ in answers) / len(answers) > target - far:
             more = n_draws - len(answers)
             answers += [self._answer(n_tasks, n_attempts, rng) for _ in range(more)]
         found = np.array(answers, dtype=float)
