@@ -194,6 +194,13 @@ def test_outcomes_with_other_names_join_runs_without_a_verdict(
     assert "model=nowhere" in capsys.readouterr().err
 
 
+def test_a_file_in_utf16_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "runs.jsonl"
+    log.write_text('{"task_id": "a", "outcome": 1}\n' * 3, encoding="utf-16")
+    assert main(["assess", str(log)]) == 3
+    assert "runs.jsonl: the file is UTF-16; save it as UTF-8" in capsys.readouterr().err
+
+
 def test_a_folder_of_runs_without_a_verdict_is_read_where_verdicts_are_joined(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

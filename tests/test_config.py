@@ -65,12 +65,25 @@ def test_rules_of_a_gate_come_from_the_project(
     assert "success_rate >= 0.99" in shown
 
 
+def test_one_text_is_a_list_of_one(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sojourn.toml").write_text('[gate]\nrule = "success_rate >= 0.99"\n')
+    assert main(["gate", str(log)]) == 1
+    assert "success_rate >= 0.99" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("[assess]\nspeed = 3\n", "no option --speed"),
         ("[asses]\nseed = 3\n", "no command is called 'asses'"),
-        ("seed = 3\n", "no command is called 'seed'"),
+        ("seed = 3\n", "seed stands under no command; write it into a table, such as [assess]"),
+        ("[assess]\njson = 3\n", "sojourn.toml: [assess] json: takes a text; there is 3"),
+        ("[assess]\nseed = true\n", "[assess] seed: takes a whole number"),
+        ("[assess]\nseed = 1.5\n", "[assess] seed: takes a whole number"),
+        ("[assess]\nci = true\n", "[assess] ci: takes a number"),
+        ('[assess]\nquick = "yes"\n', "[assess] quick: takes true or false"),
+        ("[assess]\ndry-run = 1\n", "[assess] dry-run: takes true or false"),
+        ('[assess]\nby = ["model", 3]\n', "[assess] by: takes a text or a list of texts"),
         ("assess = 3\n", "no table of options"),
         ("[assess.seed]\nx = 3\n", "is a table"),
         ("[assess\n", "sojourn.toml"),

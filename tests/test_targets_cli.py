@@ -35,6 +35,15 @@ RULE = "success_rate >= 0.1"
         (["compare", "IN", "OTHER", "--html", "OUT", "--json", "OUT"], "--json"),
         (["plan", "IN", RULE, "--json", "IN"], "--json"),
         (["convert", "IN", "-o", "IN"], "--output"),
+        (["assess", "FOLDER", "--no-chain", "--markdown", "OTHER"], "--markdown"),
+        (["assess", "FOLDER", "--no-chain", "--json", "OTHER"], "--json"),
+        (["gate", "FOLDER", RULE, "--junit", "OTHER"], "--junit"),
+        (["gate", "IN", RULE, "--baseline", "FOLDER", "--json", "OTHER"], "--json"),
+        (["plan", "FOLDER", RULE, "--json", "OTHER"], "--json"),
+        (["fit", "FOLDER", "-o", "OTHER"], "--output"),
+        (["convert", "FOLDER", "-o", "OTHER"], "--output"),
+        (["assess", "IN", "--states", "OTHER", "--json", "OTHER"], "--json"),
+        (["fit", "IN", "--states", "OTHER", "-o", "OTHER"], "--output"),
         (["fit", "IN", "-o", "IN"], "--output"),
         (["fit", "IN", "--outcomes", "OTHER", "-o", "OTHER"], "--output"),
         (["export", "IN", "--to", "dot", "-o", "IN"], "--output"),
@@ -54,7 +63,7 @@ def test_what_is_read_is_not_written_over(
     link.symlink_to(runs)
     before = runs.read_bytes()
     names = {"IN": runs, "OTHER": other, "LINK": link, "OUT": out}
-    names |= {"LABELS": labels, "LINES": lines}
+    names |= {"LABELS": labels, "LINES": lines, "FOLDER": runs.parent}
     assert main([str(names.get(word, word)) for word in words]) == 2
     assert option in capsys.readouterr().err
     assert runs.read_bytes() == other.read_bytes() == before
@@ -62,9 +71,10 @@ def test_what_is_read_is_not_written_over(
 
 
 def test_a_report_may_stand_beside_logs_and_be_written_again(runs: Path) -> None:
-    report = runs.with_name("gate.xml")
+    report, figures = runs.with_name("gate.xml"), runs.with_name("gate.json")
     for _ in range(2):
-        assert main(["gate", str(runs.parent), RULE, "--junit", str(report)]) == 0
+        words = ["gate", str(runs.parent), RULE, "--junit", str(report), "--json", str(figures)]
+        assert main(words) == 0
     assert report.read_text().startswith("<?xml")
     null = ["--junit", "/dev/null", "--markdown", "/dev/null"]
     assert main(["gate", str(runs), RULE, *null]) == 0

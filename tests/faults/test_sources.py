@@ -13,9 +13,8 @@ import pytest
 from faults.conftest import write_log
 from faults.nursery import Nursery
 from sojourn.errors import ReaderError
-from sojourn.readers import _json, read_traces
-from sojourn.readers import base as readers_base
-from sojourn.readers.base import load_reader, reader_names
+from sojourn.readers import _json, finding, read_traces, reading
+from sojourn.readers.base import Source, load_reader, reader_names
 
 pytestmark = pytest.mark.thorough
 
@@ -33,7 +32,7 @@ def test_a_file_that_changes_between_its_finding_and_its_reading_is_told(
     sample: Path, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each file in turn, of every format: the others are read, and nothing crashes."""
-    whole = readers_base.find_sources
+    whole = finding.find_sources
     names = [path.relative_to(sample) for path in sorted(sample.rglob("*")) if path.is_file()]
     for number, name in enumerate(names):
         folder = tmp_path / str(number)
@@ -49,7 +48,7 @@ def test_a_file_that_changes_between_its_finding_and_its_reading_is_told(
                 kept = target.stat().st_size // 2 if change == "halved" else 0
                 os.truncate(target, kept)
 
-        monkeypatch.setattr(readers_base, "find_sources", then_change)
+        monkeypatch.setattr(finding, "find_sources", then_change)
         corpus = read_traces(folder)
         assert len(corpus) >= 24, "the sound log beside it was not read"
 
@@ -84,13 +83,13 @@ def test_a_log_that_goes_after_it_was_read_keeps_its_runs(
     run = json.loads((DATA / "tau-bench" / "results.json").read_text())[0]
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(json.dumps([run | {"task_id": name}]))
-    read = readers_base.read_source
+    read = reading.read_source
 
-    def then_remove(source: readers_base.Source, *rest: object, **more: object) -> None:
+    def then_remove(source: Source, *rest: object, **more: object) -> None:
         read(source, *rest, **more)  # type: ignore[arg-type]
         source.path.unlink()
 
-    monkeypatch.setattr(readers_base, "read_source", then_remove)
+    monkeypatch.setattr(reading, "read_source", then_remove)
     assert len(read_traces(tmp_path)) == 2
 
 

@@ -27,7 +27,8 @@ from sojourn.corpus import SessionLog, TraceCorpus, write_jsonl, write_sessions
 from sojourn.errors import SojournError
 from sojourn.readers import read_sessions, read_traces
 from sojourn.readers._archive import Archive
-from sojourn.readers.base import READERS, Source, find_sources, kind_of, load_reader
+from sojourn.readers.base import READERS, Source, kind_of, load_reader
+from sojourn.readers.finding import find_sources
 from sojourn.records import Skipped
 
 pytestmark = pytest.mark.thorough

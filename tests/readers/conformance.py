@@ -25,12 +25,12 @@ from sojourn.readers.base import (
     ReadOptions,
     Record,
     Source,
-    find_sources,
     kind_of,
     load_reader,
-    read_traces,
     reader_names,
 )
+from sojourn.readers.finding import find_sources
+from sojourn.readers.reading import read_traces
 from sojourn.readers.sessions import read_sessions
 from sojourn.records import Skipped, Trace
 

@@ -11,7 +11,8 @@ from conformance import DEPTH, ReaderConformance
 from sojourn.corpus import TaskBatch
 from sojourn.errors import ReaderError
 from sojourn.readers import read_sessions, read_traces
-from sojourn.readers.base import Reader, Record, Source, find_sources, kind_of
+from sojourn.readers.base import Reader, Record, Source, kind_of
+from sojourn.readers.finding import find_sources
 from sojourn.records import Skipped, TaskResult
 
 KNOWN = TaskResult | TaskBatch | Skipped

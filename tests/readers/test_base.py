@@ -10,8 +10,9 @@ import pytest
 
 from sojourn.corpus import CorpusBuilder
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
-from sojourn.readers import base, load_reader, read_traces, reader_names
-from sojourn.readers.base import READERS, ReadOptions, Record, Source, find_sources
+from sojourn.readers import finding, load_reader, read_traces, reader_names
+from sojourn.readers.base import READERS, ReadOptions, Record, Source
+from sojourn.readers.finding import find_sources
 from sojourn.records import Outcome, Skipped, Trace
 
 
@@ -49,8 +50,8 @@ class LetterReader:
 def readers(monkeypatch: pytest.MonkeyPatch) -> dict[str, LetterReader]:
     """Replace the table by two readers of letters."""
     table = {f"letter-{letter}": LetterReader(letter) for letter in "ab"}
-    monkeypatch.setattr(base, "reader_names", lambda: sorted(table))
-    monkeypatch.setattr(base, "load_reader", table.__getitem__)
+    monkeypatch.setattr(finding, "reader_names", lambda: sorted(table))
+    monkeypatch.setattr(finding, "load_reader", table.__getitem__)
     return table
 
 
@@ -135,7 +136,7 @@ class TestFiles:
                 raise PermissionError(13, "Permission denied")
             return path.read_bytes()
 
-        monkeypatch.setattr(base, "read_head", refuse)
+        monkeypatch.setattr(finding, "read_head", refuse)
         with pytest.raises(ReaderError, match="x: Permission denied"):
             read_traces(path)
         corpus = read_traces(tmp_path)
@@ -266,7 +267,7 @@ class TestFolders:
     def test_too_many_files_are_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(base, "FOLDER_FILES", 2)
+        monkeypatch.setattr(finding, "FOLDER_FILES", 2)
         for name in "xyz":
             (tmp_path / name).write_text("as")
         with pytest.raises(ReaderError, match="more than 2 files"):

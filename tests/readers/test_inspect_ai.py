@@ -24,8 +24,8 @@ from readers.inspect_logs import (
     write_json,
 )
 from sojourn.errors import EmptySourceError, ReaderError
-from sojourn.readers.base import read_traces
 from sojourn.readers.inspect_ai import InspectReader
+from sojourn.readers.reading import read_traces
 from sojourn.records import End, LimitKind, Outcome, StepKind, Trace
 
 SUCCESS, FAILURE, UNSCORED = Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNSCORED

@@ -23,7 +23,7 @@ from readers.inspect_logs import (
     write_json,
 )
 from sojourn.errors import ReaderError
-from sojourn.readers.base import read_traces
+from sojourn.readers.reading import read_traces
 from sojourn.records import Outcome
 
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE

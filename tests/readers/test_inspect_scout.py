@@ -13,7 +13,8 @@ import pytest
 from readers.conformance import DATA, ReaderConformance, read_all, traces_of
 from sojourn.errors import ReaderError
 from sojourn.readers import load_reader, read_traces
-from sojourn.readers.base import ReadOptions, find_sources
+from sojourn.readers.base import ReadOptions
+from sojourn.readers.finding import find_sources
 from sojourn.records import End, LimitKind, Outcome, Skipped
 
 SAMPLE = DATA / "inspect-scout" / "transcripts.parquet"

@@ -10,7 +10,8 @@ import pytest
 
 from readers.conformance import DATA, ReaderConformance, read_all, traces_of
 from sojourn.readers import load_reader
-from sojourn.readers.base import ReadOptions, find_sources
+from sojourn.readers.base import ReadOptions
+from sojourn.readers.finding import find_sources
 from sojourn.records import Outcome, Skipped, StepKind, Trace
 
 

@@ -17,7 +17,8 @@ from readers.conformance import DATA, ReaderConformance, read_all, traces_of
 from readers.figures import traces
 from sojourn.readers import _span_log, load_reader, otel, read_traces
 from sojourn.readers._spans import Kind, Span, forest, nanoseconds, steps_of
-from sojourn.readers.base import ReadOptions, find_sources
+from sojourn.readers.base import ReadOptions
+from sojourn.readers.finding import find_sources
 from sojourn.readers.outcomes import join_outcomes, read_outcomes
 from sojourn.records import End, Outcome, Skipped, StepKind, Trace
 

@@ -10,7 +10,8 @@ import pytest
 from sojourn.cli.main import main
 from sojourn.errors import UnknownFormatError
 from sojourn.readers import load_reader, read_traces, reader_names
-from sojourn.readers.base import READERS, find_sources
+from sojourn.readers.base import READERS
+from sojourn.readers.finding import find_sources
 
 HERE = Path(__file__).resolve().parent
 MODULE = """

@@ -10,7 +10,7 @@ import pytest
 
 from readers.conformance import DATA, ReaderConformance, read_all, traces_of
 from sojourn.readers import load_reader, read_traces
-from sojourn.readers.base import find_sources
+from sojourn.readers.finding import find_sources
 from sojourn.records import End, Outcome, Skipped, Trace
 
 SAMPLE = DATA / "promptfoo" / "results.json"

@@ -17,7 +17,8 @@ from session_conformance import SessionReaderConformance, tasks_of
 from sojourn.corpus import Policy, SessionLog
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
 from sojourn.readers import ReadOptions, preview, read_sessions, read_traces
-from sojourn.readers.base import Source, find_sources
+from sojourn.readers.base import Source
+from sojourn.readers.finding import find_sources
 from sojourn.records import Outcome
 
 CSV = DATA / "own" / "sessions.csv"

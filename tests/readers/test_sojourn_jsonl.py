@@ -11,8 +11,8 @@ from readers.conformance import ReaderConformance, traces_of
 from sojourn.corpus import TraceCorpus
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
 from sojourn.readers import ReadOptions, read_traces
-from sojourn.readers._json import HEAD_BYTES
-from sojourn.readers.base import find_sources, read_head
+from sojourn.readers._json import HEAD_BYTES, read_head
+from sojourn.readers.finding import find_sources
 from sojourn.readers.sojourn_jsonl import SojournJsonlReader
 from sojourn.records import Actor, End, LimitKind, Outcome, Skipped, Step, StepKind
 

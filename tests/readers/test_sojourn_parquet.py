@@ -9,7 +9,7 @@ from readers.conformance import ReaderConformance
 from sojourn.corpus import write_corpus
 from sojourn.errors import EmptySourceError, ReaderError
 from sojourn.readers import read_traces
-from sojourn.readers.base import read_head
+from sojourn.readers._json import read_head
 from sojourn.readers.sojourn_parquet import SojournParquetReader
 from sojourn.readers.table import TableReader
 from sojourn.records import Skipped

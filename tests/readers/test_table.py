@@ -17,7 +17,7 @@ from readers.conformance import ReaderConformance, traces_of
 from sojourn.corpus import TraceCorpus
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
 from sojourn.readers import ReadOptions, read_traces
-from sojourn.readers.base import read_head
+from sojourn.readers._json import read_head
 from sojourn.readers.table import TableReader
 from sojourn.records import End, LimitKind, Outcome, StepKind
 

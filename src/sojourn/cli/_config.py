@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from sojourn._limits import SETTINGS_BYTES
 from sojourn.errors import ConfigError
@@ -32,7 +32,7 @@ def read_config(command: Any, folder: Path) -> dict[str, dict[str, Any]]:
     Raises
     ------
     ConfigError
-        If a file is no TOML, or holds a table or key that no command has.
+        If a file is no TOML, holds a table or key that no command has, or a value of another type.
     """
     for name, keys in _FILES:
         path = folder / name
@@ -67,6 +67,11 @@ def _inside(table: Mapping[str, Any], keys: tuple[str, ...], path: Path) -> Any:
 def _options(command: Any, verb: str, given: Any, path: Path) -> dict[str, Any]:
     if verb not in command.commands:
         known = ", ".join(sorted(command.commands))
+        if not isinstance(given, Mapping):
+            raise ConfigError(
+                f"{path.name}: {verb} stands under no command; write it into a table, such as "
+                f"[{'tool.sojourn.' if path.name == 'pyproject.toml' else ''}assess]"
+            )
         raise ConfigError(f"{path.name}: no command is called {verb!r}; there are {known}")
     if not isinstance(given, Mapping):
         raise ConfigError(f"{path.name}: {verb} is no table of options")
@@ -76,6 +81,7 @@ def _options(command: Any, verb: str, given: Any, path: Path) -> dict[str, Any]:
         for option in parameter.opts
         if option.startswith("--")
     }
+    hints = get_type_hints(command.commands[verb].callback)
     settings = {}
     for key, value in given.items():
         plain = key.replace("_", "-")
@@ -86,5 +92,30 @@ def _options(command: Any, verb: str, given: Any, path: Path) -> dict[str, Any]:
             )
         if isinstance(value, Mapping):
             raise ConfigError(f"{path.name}: {verb}.{key} is a table and no value")
-        settings[str(names[plain])] = value
+        name = str(names[plain])
+        settings[name] = _fitting(value, hints[name], f"{path.name}: [{verb}] {key}")
     return settings
+
+
+# What an option takes -> what of TOML that may be, and how it is called.
+_KINDS: dict[type, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), "a text"),
+    Path: ((str,), "a text"),
+}
+
+
+def _fitting(value: Any, hint: Any, place: str) -> Any:
+    """Return a value as its option takes it; one text alone is a list of one."""
+    wanted = next(iter(kind for kind in get_args(hint) if kind is not type(None)), hint)
+    if get_origin(wanted) is list or get_origin(hint) is list:
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, str) for item in values):
+            raise ConfigError(f"{place}: takes a text or a list of texts; there is {value!r}")
+        return values
+    kinds, words = _KINDS[wanted]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise ConfigError(f"{place}: takes {words}; there is {value!r}")
+    return value

@@ -142,7 +142,8 @@ def stream(
     typer.BadParameter
         If another stream is asked for.
     """
-    from sojourn.readers.base import Source, find_sources
+    from sojourn.readers.base import Source
+    from sojourn.readers.finding import find_sources
 
     check_format(format)
     check_kind(wanted)

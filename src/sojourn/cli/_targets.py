@@ -20,13 +20,13 @@ def spare_inputs(
     targets : iterable of (str, str or Path or None)
         Options and the files that they name; ``-`` is standard output.
     inputs : iterable of str or Path or None
-        Files and folders that are read. A file inside a folder may be written: reports may stand
-        beside logs.
+        Files and folders that are read. Inside a folder a new file may be written, or an earlier
+        result anew: reports may stand beside logs.
 
     Raises
     ------
     typer.BadParameter
-        If a target is one of the inputs, or of the other targets.
+        If a target is one of the inputs, a file of one that is no result, or another target.
     """
     read = {_real(source) for source in inputs if source is not None and str(source) != "-"}
     seen: dict[Path, str] = {}
@@ -37,11 +37,36 @@ def spare_inputs(
         real = _real(target)
         if real in read:
             raise typer.BadParameter(f"{target} is read; write to another file", param_hint=name)
+        folder = next((place for place in read if place in real.parents), None)
+        if folder is not None and real.is_file() and not _is_result(real):
+            raise typer.BadParameter(
+                f"{target} stands in {folder.name}, which is read, and is no earlier result; write "
+                "to another file",
+                param_hint=name,
+            )
         if real in seen:
             raise typer.BadParameter(
                 f"{target} is what {seen[real]} writes; name two files", param_hint=name
             )
         seen[real] = name
+
+
+# Forms that no log has, and the marks of our own JSON.
+_WRITTEN = frozenset({".html", ".md", ".xml"})
+_MARKS = (b'"sojourn_version"', b'"sojourn_model"')
+_HEAD_BYTES = 1 << 16
+
+
+def _is_result(path: Path) -> bool:
+    """Return whether a file is one that a command of ours wrote, rather than a log."""
+    if path.suffix.lower() in _WRITTEN:
+        return True
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return False
+    return not head.strip() or any(mark in head for mark in _MARKS)
 
 
 def _real(path: str | Path) -> Path:

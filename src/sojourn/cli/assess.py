@@ -166,7 +166,7 @@ def command(
     chosen = policy(limits, faults)
     if not 0 < ci < 1:
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
-    inputs = (*paths, outcomes, profile)
+    inputs = (*paths, outcomes, profile, states)
     check_targets(html, json, markdown=markdown, junit=junit, inputs=inputs)
     if dry_run:
         from sojourn.cli._dry_run import show

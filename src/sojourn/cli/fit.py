@@ -84,7 +84,7 @@ def command(
     """Fit a process to one group of runs and keep it in a file."""
     chosen = policy(limits, faults)
     _check_process(process)
-    spare_inputs((("--output", output),), (*paths, outcomes))
+    spare_inputs((("--output", output),), (*paths, outcomes, states))
     if not output.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
     if output.is_dir():

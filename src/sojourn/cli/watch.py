@@ -156,7 +156,8 @@ def _has_line(path: Path) -> bool:
 
 
 def _format_of(path: Path) -> str:
-    from sojourn.readers.base import Source, find_sources
+    from sojourn.readers.base import Source
+    from sojourn.readers.finding import find_sources
 
     found = find_sources(path, loosely=True)
     (name,) = [source.reader.name for source in found if isinstance(source, Source)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sojourn.readers.base import ReadOptions, load_reader, read_traces, reader_names
+from sojourn.readers.base import ReadOptions, load_reader, reader_names
 from sojourn.readers.preview import Preview, preview
 from sojourn.readers.profile import read_profile
+from sojourn.readers.reading import read_traces
 from sojourn.readers.sessions import read_sessions
 
 __all__ = [

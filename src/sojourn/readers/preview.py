@@ -10,14 +10,8 @@ from pathlib import Path
 
 from sojourn.corpus import CorpusBuilder, Group, SessionLogBuilder, TaskBatch, TraceBatch
 from sojourn.errors import ReaderError
-from sojourn.readers.base import (
-    Builder,
-    ReadOptions,
-    Source,
-    find_sources,
-    sources_of_runs,
-    unheeded,
-)
+from sojourn.readers.base import Builder, ReadOptions, Source, unheeded
+from sojourn.readers.finding import find_sources, sources_of_runs
 from sojourn.readers.sessions import as_sessions
 from sojourn.records import Skipped
 

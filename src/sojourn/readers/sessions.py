@@ -15,17 +15,9 @@ from sojourn.corpus import CorpusBuilder, SessionLog, SessionLogBuilder
 from sojourn.corpus.session_builder import NO_PLACE, batch_of_traces
 from sojourn.errors import ReaderError
 from sojourn.readers._json import read_head
-from sojourn.readers.base import (
-    ReadOptions,
-    Source,
-    find_sources,
-    load_reader,
-    nothing_read,
-    read_source,
-    skip,
-    tell_unused,
-    unheeded,
-)
+from sojourn.readers.base import ReadOptions, Source, load_reader, unheeded
+from sojourn.readers.finding import find_sources
+from sojourn.readers.reading import nothing_read, read_source, skip, tell_unused
 from sojourn.records import Skipped
 
 __all__ = ["as_sessions", "read_sessions"]
