@@ -61,3 +61,37 @@ def test_what_cannot_be_compared_is_refused(
     ):
         assert main(["compare", *arguments]) == 2, arguments
         assert words in capsys.readouterr().err.replace("\n", " "), arguments
+
+
+def test_markdown_tells_what_the_json_does_and_is_added_to_a_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = write(tmp_path / "a.jsonl", [True, False] * 30, model="old")
+    b = write(tmp_path / "b.jsonl", [True, True] * 30, model="new")
+    text, figures, summary = (tmp_path / name for name in ("c.md", "c.json", "summary.md"))
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    words = ["compare", str(a), str(b), "--markdown", str(text), "--json", str(figures)]
+    assert main(words) == 0
+    row = json.loads(figures.read_text())["rows"][0]
+    low, high = row["difference"]["interval"]
+    lines = text.read_text().splitlines()
+    assert lines[2] == "### b.jsonl against a.jsonl: better"
+    rate = next(line for line in lines if line.startswith("| success rate"))
+    assert f"| \\+{row['difference']['value']:.3f} \\[+{low:.3f}, +{high:.3f}\\] |" in rate
+    assert summary.read_text() == "before\n" + text.read_text()
+    assert "wrote" in capsys.readouterr().err
+
+
+def test_markdown_of_compared_sessions(tmp_path: Path) -> None:
+    text = tmp_path / "c.md"
+    logs = []
+    for name, period in (("a", 2), ("b", 5)):
+        log = tmp_path / f"{name}.csv"
+        rows = [f"s{r},{t},{(r + t) % period > 0}" for r in range(2) for t in range(40)]
+        log.write_text("\n".join(["session_id,position,success", *rows]) + "\n")
+        logs.append(str(log))
+    assert main(["compare", *logs, "--n-max", "5", "--markdown", str(text)]) == 0
+    lines = text.read_text().splitlines()
+    assert lines[2].startswith("### b.csv against a.csv: ")
+    assert "| domain | start | n | A | B | B minus A | B better |" in lines

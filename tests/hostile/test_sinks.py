@@ -385,6 +385,25 @@ def test_markdown_becomes_text_by_a_reader_of_markdown(pipeline: tuple[str, Path
     assert page.count("<table>") == len(re.findall(r"^\|---", text, re.MULTILINE)) > 0
 
 
+def test_markdown_of_a_comparison_holds_no_markup_of_a_log(tmp_path: Path) -> None:
+    rows = [
+        {"task_id": text, "task_repeat": k, "outcome": (len(text) + k + shift) % 2, "model": model}
+        for shift, model in enumerate(TEXTS[16:24])
+        for text in TEXTS[:25]
+        for k in range(2)
+    ]
+    logs = write_rows(tmp_path / "runs.jsonl", rows)
+    words = ("compare", logs, "--by", "model", "--resamples", 99, "--markdown", tmp_path / "c.md")
+    assert run(*words) == 0
+    text = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert harmful_letters(text) == []
+    bare = re.sub(r"\\[!-/:-@\[-`{-~]", "", text)
+    assert {line.count("|") for line in bare.splitlines() if line.startswith("|")} == {6}
+    words_alone = re.sub(r"^#{2,4} |\|---", "", bare, flags=re.MULTILINE)
+    for mark in ("<", "[", "](", "![", "`", "*", "~", "@", "://", "www.", "$", "#"):
+        assert mark not in words_alone, mark
+
+
 def test_a_build_service_gets_our_commands_only(
     grouped_runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

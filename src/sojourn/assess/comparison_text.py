@@ -11,8 +11,9 @@ from sojourn.tables import clean, indent, n_of, p_is, p_text, text_table, wrappe
 if TYPE_CHECKING:
     from sojourn.assess.comparison_results import Comparison, ComparisonFamily
 
-__all__ = ["describe", "describe_family", "signed"]
+__all__ = ["HEAD", "describe", "describe_family", "doubts", "evidence", "row_cells", "signed"]
 
+HEAD = ("", "A", "B", "tasks like these", "these tasks again")
 _MAX_FLIPS = 10
 _WORDS = {
     Answer.BETTER: "{b} succeeds more often than {a}",
@@ -48,16 +49,16 @@ def describe(result: Comparison) -> str:
     verdict = _WORDS[result.answer].format(a=a, b=b, margin=result.margin)
     parts = [
         [f"A: {a}  ({n_of(result.n_runs_a, 'run')})", f"B: {b}  ({n_of(result.n_runs_b, 'run')})"],
-        [f"{verdict} ({_ESTIMANDS[result.estimand]})", *indent(_evidence(result))],
-        ["Difference, B minus A", *indent(_rows(result))],
+        [f"{verdict} ({_ESTIMANDS[result.estimand]})", *indent(evidence(result))],
+        ["Difference, B minus A", *indent(text_table(HEAD, row_cells(result)))],
         _flips(result),
         _transitions(result),
-        [*_doubts(result), *(f"- {note}" for note in result.notes)],
+        [*doubts(result), *(f"- {note}" for note in result.notes)],
     ]
     return "\n\n".join("\n".join(wrapped(part, width=100)) for part in parts if part)
 
 
-def _doubts(result: Comparison) -> list[str]:
+def doubts(result: Comparison) -> list[str]:
     """Return why figures are marked, each reason once."""
     estimates = [row.population for row in result.rows]
     estimates += [row.same_tasks for row in result.rows if row.same_tasks is not None]
@@ -80,7 +81,8 @@ def _plus(value: float) -> str:
     return "0.000" if text in ("+0.000", "-0.000") else text
 
 
-def _evidence(result: Comparison) -> list[str]:
+def evidence(result: Comparison) -> list[str]:
+    """Return what the answer rests on, a line each."""
     pairing = (
         f"paired by {n_of(result.n_shared, 'task')}" if result.paired else "two samples of tasks"
     )
@@ -101,8 +103,9 @@ def _evidence(result: Comparison) -> list[str]:
     return lines
 
 
-def _rows(result: Comparison) -> list[str]:
-    rows = [
+def row_cells(result: Comparison) -> list[tuple[str | None, ...]]:
+    """Return the cells of each figure: its name, A, B, and the difference of either kind."""
+    return [
         (
             row.name,
             None if row.a is None else f"{row.a:.3f}",
@@ -112,7 +115,6 @@ def _rows(result: Comparison) -> list[str]:
         )
         for row in result.rows
     ]
-    return text_table(("", "A", "B", "tasks like these", "these tasks again"), rows)
 
 
 def _flips(result: Comparison) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -343,20 +343,26 @@ def for_pipelines(
     quiet: bool,
 ) -> None:
     """Write the files that pipelines read, and add to the summary of a build where there is one."""
-    from sojourn._files import append_text, write_text
+    from sojourn._files import write_text
     from sojourn.assess import assess_text
 
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if junit is not None:
         write_text(junit, assess_text.junit(result))
-    if markdown is not None:
-        write_text(markdown, assess_text.markdown(result))
-    if summary:
-        append_text(summary, assess_text.markdown(result))
-    if not quiet:
-        for path in (markdown, junit):
-            if path is not None:
-                typer.echo(f"wrote {path}", err=True)
+        if not quiet:
+            typer.echo(f"wrote {junit}", err=True)
+    put_markdown(lambda: assess_text.markdown(result), markdown, quiet=quiet)
+
+
+def put_markdown(text: Callable[[], str], path: Path | None, *, quiet: bool) -> None:
+    """Write Markdown where it was asked for, and add it to the summary of a build."""
+    from sojourn._files import append_text, write_text
+
+    if path is not None:
+        write_text(path, text())
+        if not quiet:
+            typer.echo(f"wrote {path}", err=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        append_text(summary, text())
 
 
 def emit(

@@ -23,9 +23,20 @@ from sojourn.cli._options import (
     read_corpus,
 )
 from sojourn.cli._sessions import As, NMax, Profile, read_log, refuse, stream
-from sojourn.cli.assess import Faults, Html, Json, Limits, Seed, check_targets, emit
+from sojourn.cli.assess import (
+    Faults,
+    Html,
+    Json,
+    Limits,
+    Markdown,
+    Seed,
+    check_targets,
+    emit,
+    put_markdown,
+)
 
 if TYPE_CHECKING:
+    from sojourn.assess import ComparisonFamily
     from sojourn.assess.session_comparison import SessionComparison
     from sojourn.corpus import SessionLog, TraceCorpus
     from sojourn.records import OperationalProfile
@@ -71,6 +82,7 @@ def command(
     faults: Faults = "exclude",
     html: Html = None,
     json: Json = None,
+    markdown: Markdown = None,
     seed: Seed = 0,
     resamples: Annotated[int, typer.Option(help="Bootstrap replicates.", min=99)] = 999,
     ci: Annotated[float, typer.Option("--ci", help="Probability of intervals.")] = 0.95,
@@ -88,7 +100,7 @@ def command(
         raise typer.BadParameter(f"{ci} does not lie between 0 and 1", param_hint="--ci")
     if not 0 < equivalent < 1:
         raise typer.BadParameter("must lie between 0 and 1", param_hint="--equivalent")
-    check_targets(html, json, inputs=(*paths, outcomes, profile))
+    check_targets(html, json, markdown=markdown, inputs=(*paths, outcomes, profile))
     if (by is None) == (len(paths) == 1):
         raise typer.BadParameter(
             "name two or more sources, or one and the field to split it by (--by model)"
@@ -128,6 +140,7 @@ def command(
                 "rng": seed,
             },
         )
+        put_markdown(lambda: as_markdown(found), markdown, quiet=quiet)
         emit(found, html=html, json=json, quiet=quiet, anonymous=names is not None)
         return
 
@@ -167,7 +180,15 @@ def command(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    put_markdown(lambda: as_markdown(result), markdown, quiet=quiet)
     emit(result, html=html, json=json, quiet=quiet, anonymous=names is not None)
+
+
+def as_markdown(found: ComparisonFamily | SessionComparison) -> str:
+    """Return a comparison as Markdown."""
+    from sojourn.assess.comparison_markdown import markdown
+
+    return markdown(found)
 
 
 def _sessions(
