@@ -28,7 +28,10 @@ CASES: dict[str, tuple[list[object], list[str]]] = {
         ],
         ["r.xml", "r.md"],
     ),
-    "compare": (["compare", "A", "B", "--resamples", 99, "--json", "k.json"], ["k.json"]),
+    "compare": (
+        ["compare", "A", "B", "--resamples", 99, "--json", "k.json", "--markdown", "k.md"],
+        ["k.json", "k.md"],
+    ),
     "convert to Parquet": (["convert", "A", "-o", "c.parquet"], ["c.parquet"]),
     "convert to lines": (["convert", "A", "-o", "c.jsonl"], ["c.jsonl"]),
     "fit": (["fit", "A", "--no-certificate", "--draws", 19, "-o", "m.json"], ["m.json"]),
