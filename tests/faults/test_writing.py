@@ -30,7 +30,7 @@ CASES: dict[str, tuple[list[object], list[str]]] = {
     ),
     "compare": (
         ["compare", "A", "B", "--resamples", 99, "--json", "k.json", "--markdown", "k.md"],
-        ["k.json", "k.md"],
+        ["k.md", "k.json"],
     ),
     "convert to Parquet": (["convert", "A", "-o", "c.parquet"], ["c.parquet"]),
     "convert to lines": (["convert", "A", "-o", "c.jsonl"], ["c.jsonl"]),
