@@ -365,3 +365,10 @@ def test_sessions_that_are_no_ids_of_runs_do_not_take_the_join(tmp_path: Path) -
     path = write(tmp_path / "v.csv", "session_id,task_id,success\nmonday,a,1\nmonday,b,0\n")
     found = join_outcomes(corpus_of(run("a"), run("b")), read_outcomes(path))
     assert results(found) == [S, F]
+
+
+def test_ids_that_are_of_sessions_and_of_tasks_are_those_of_tasks(tmp_path: Path) -> None:
+    path = write(tmp_path / "v.csv", "session_id,task_id,success\n1,1,1\n1,2,0\n2,3,1\n")
+    found = join_outcomes(corpus_of(run("1"), run("2"), run("3")), read_outcomes(path))
+    assert results(found) == [S, F, S]
+    assert [found.trace(k).task_id for k in range(3)] == ["1", "2", "3"]

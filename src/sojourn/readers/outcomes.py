@@ -307,9 +307,16 @@ def _codes(verdicts: TraceCorpus) -> Ints:
 
 
 def _names_runs(corpus: TraceCorpus, verdicts: TraceCorpus) -> bool:
-    """Return whether verdicts name runs by the ids that stand as their tasks'."""
-    named = {value for value in verdicts.session_id.used() if value}
-    return not named.isdisjoint(corpus.tasks.task_id[task] for task in np.unique(corpus.task))
+    """Return whether more verdicts fit by the run that they name than by its task.
+
+    An id such as ``1`` may well be that of a session and of a task.
+    """
+    known = {corpus.tasks.task_id[task] for task in np.unique(corpus.task)}
+    sessions = verdicts.session_id
+    by_run = np.array([*(value in known for value in sessions.values), False])
+    by_task = np.array([task_id in known for task_id in verdicts.tasks.task_id], bool)
+    fits = int(by_run[sessions.codes].sum()), int(by_task[verdicts.task].sum())
+    return fits[0] > fits[1]
 
 
 def _with_tasks(
