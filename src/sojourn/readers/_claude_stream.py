@@ -16,6 +16,7 @@ import msgspec
 from sojourn.errors import EmptySourceError
 from sojourn.readers._claude_messages import Message, Spoken, steps_of
 from sojourn.readers._json import BadRecordError, decode, json_lines, sniff
+from sojourn.readers._steps import first_name
 from sojourn.readers.base import Record
 from sojourn.records import End, LimitKind, Outcome, Skipped, Trace
 
@@ -70,7 +71,7 @@ def stream_records(source: Path, *, agent: str, source_type: str) -> Iterator[Re
             if found.type in ("assistant", "user") and found.parent_tool_use_id:
                 n_side += 1
                 continue
-            _hear(found, runs.setdefault(found.session_id or source.stem, _Run()))
+            _hear(found, runs.setdefault(first_name(found.session_id, source.stem), _Run()))
         except BadRecordError as error:
             place = f"{source}, line {line.number}"
             yield Skipped(source=place, reason=str(error), what="line")

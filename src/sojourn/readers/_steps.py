@@ -19,6 +19,7 @@ __all__ = [
     "RESPOND",
     "action_digest",
     "command_name",
+    "first_name",
     "respond",
     "tool_name",
     "tool_step",
@@ -126,6 +127,11 @@ def without_ids(name: str) -> str:
     if len(name) < _MIN_ID:
         return name
     return _IDS.sub("", name[:COMMAND_LETTERS]).strip(" :_/.#-")
+
+
+def first_name(*names: str | None) -> str:
+    """Return the first of some names that is more than blanks; a run must have one."""
+    return next((name for name in names if name and name.strip()), "unnamed")
 
 
 def action_digest(*parts: str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from sojourn.readers._steps import first_name
 from sojourn.readers.agbenchmark import AgbenchmarkReader
 from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import End, LimitKind, TaskResult, Trace
@@ -45,7 +46,7 @@ class AgbenchmarkRunsReader:
 
 def _trace(task: TaskResult) -> Trace:
     return Trace(
-        task_id=task.item or f"test {task.position}",
+        task_id=first_name(task.item, f"test {task.position}"),
         task_set=task.domain,
         agent=task.agent,
         cluster=task.subdomain,

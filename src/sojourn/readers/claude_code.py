@@ -25,6 +25,7 @@ from sojourn.errors import EmptySourceError
 from sojourn.readers._claude_messages import Message, Spoken, steps_of
 from sojourn.readers._claude_stream import is_stream, stream_records
 from sojourn.readers._json import BadRecordError, decode, json_lines, read_head, sniff
+from sojourn.readers._steps import first_name
 from sojourn.readers.base import ReadOptions, Record
 from sojourn.records import End, Outcome, Skipped, Trace
 
@@ -114,7 +115,7 @@ class ClaudeCodeReader:
             raise EmptySourceError(f"{source}: {what} in it")
         steps = tuple(steps_of(branch))
         yield Trace(
-            task_id=turns[0].line.sessionId or source.stem,
+            task_id=first_name(turns[0].line.sessionId, source.stem),
             agent=AGENT,
             model=next((node.message.model for node in turns if node.message.model), ""),
             outcome=Outcome.UNSCORED,

@@ -214,7 +214,7 @@ def _corpus(findings: Mapping[str, Finding], skipped: list[Skipped] | None = Non
     for item in skipped or ():
         builder.skip(item)
     for task_id, (outcome, infra) in findings.items():
-        if task_id:
+        if task_id.strip():
             end = End.INFRA_ERROR if infra else End.UNKNOWN
             builder.add(Trace(task_id=task_id, outcome=outcome, end=end))
     return builder.build()

@@ -224,7 +224,7 @@ def _verdict(row: _Row) -> tuple[Outcome, End]:
 
 def _task_id(row: _Row) -> str:
     """Return a name that all repeats of a test have, and no other test."""
-    if row.repeat_group_id:
+    if row.repeat_group_id and row.repeat_group_id.strip():
         return row.repeat_group_id
     test = row.test_case or _Test()
     parts = (test.vars if test.vars is not None else row.vars, test.description, test.asserts)

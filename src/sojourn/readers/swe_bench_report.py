@@ -63,7 +63,7 @@ class SweBenchReportReader:
             raise ReaderError(f"{source}: {error}") from None
         model, _, run = source.stem.rpartition(".")
         for task_id, (outcome, infra) in findings.items():
-            if not task_id:
+            if not task_id.strip():
                 yield Skipped(source=str(source), reason="an instance without a name")
                 continue
             yield Trace(

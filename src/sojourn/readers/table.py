@@ -364,6 +364,8 @@ def _texts(column: Any, complaints: Complaints, *, is_recoded: bool = False) -> 
             values = values.cast(pa.string())
         values = values.cast(pa.large_binary())
     codes = column.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    if codes.size and not -1 <= codes.min() <= codes.max() < len(values):
+        raise ValueError("a column's codes point beyond its texts")
     found = values.to_pylist()
     if is_recoded:
         found = [value and value.decode("utf-8").encode("latin-1") for value in found]
