@@ -223,13 +223,13 @@ def _parquet(data: bytes, words: list[str], rng: random.Random) -> bytes:
 
     try:
         table = pq.read_table(io.BytesIO(data))
-    except (pa.ArrowException, OSError, ValueError):
+        if not table.num_columns or rng.random() < 0.1:
+            return _bytes(data, words, rng)
+        place = rng.randrange(table.num_columns)
+        name = table.column_names[place]
+        values = table.column(place).to_pylist()
+    except (pa.ArrowException, OSError, ValueError, LookupError):
         return _bytes(data, words, rng)
-    if not table.num_columns or rng.random() < 0.1:
-        return _bytes(data, words, rng)
-    place = rng.randrange(table.num_columns)
-    name = table.column_names[place]
-    values = table.column(place).to_pylist()
     kind = rng.randrange(6)
     if kind == 0:
         table = table.drop_columns([name])
