@@ -141,7 +141,8 @@ def _serve() -> None:
     from sojourn.cli.main import main
 
     with tempfile.TemporaryDirectory() as folder:
-        # Once through all of it, so that nothing is left to import or to compile.
+        # Once through all of it, so that nothing is left to import or to compile: under a limit on
+        # bytes this Python would leave half a file of bytecode, and stumble over it.
         warm = Path(folder) / "warm.jsonl"
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
         main(["simulate", "react", "--tasks", "6", "-o", str(warm)])
@@ -149,12 +150,14 @@ def _serve() -> None:
         main(["convert", str(warm), "-o", f"{folder}/w.parquet"])
         quick = ["--resamples", "99"]
         page = ["--html", f"{folder}/w.html", "--json", f"{folder}/w.json"]
-        main(["assess", str(warm), "--no-chain", *quick, *page])
+        summary = ["--markdown", f"{folder}/w.md"]
+        report = ["--junit", f"{folder}/w.xml"]
+        main(["assess", str(warm), "--no-chain", *quick, *page, *summary, *report])
         rule = [str(warm), "success_rate >= 0.1"]
-        main(["gate", *rule, *quick, "--junit", f"{folder}/w.xml"])
+        main(["gate", *rule, *quick, *report, *summary])
         main(["plan", *rule, "--draws", "100", "--tasks", "9"])
         main(["fit", str(warm), "--no-certificate", "--draws", "19", "-o", f"{folder}/w.model"])
-        main(["compare", str(warm), str(warm), *quick, "-q"])
+        main(["compare", str(warm), str(warm), *quick, *summary, "-q"])
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         for line in sys.stdin:
             print(json.dumps(_answer(json.loads(line), Path(folder))), flush=True)
