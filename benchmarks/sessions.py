@@ -36,7 +36,7 @@ MILLION = """
 import json, sys, time
 import numpy as np
 from sojourn.session.hmm import HMMSpec
-from sojourn.session.sampler import SamplerSettings, sample
+from sojourn.session.sampler import (SamplerSettings, sample)
 from sojourn.session.simulate import simulate_sessions
 A = np.full((3, 3), 0.025); np.fill_diagonal(A, 0.95)
 theta = [[0.97, 0.80, 0.40], [0.93, 0.65, 0.20]]

@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from builders import corpus_of
-from sojourn.assess.gate import GateAnswer, Rule, two_sided
+from sojourn.assess.gate import two_sided
 from sojourn.assess.plan import TaskLaw, fit_task_law, look_confidence, make_plan
+from sojourn.assess.rules import GateAnswer, Rule
 from sojourn.attempts import TaskCounts, success_rate
 from sojourn.cli.main import main
 from sojourn.errors import NothingUsableError, RuleError

@@ -14,7 +14,8 @@ from builders import corpus_of
 from sojourn.assess import TraceAssessment, assess_groups, assess_traces
 from sojourn.assess.cautions import CAUTIONS
 from sojourn.assess.chain import ChainSettings
-from sojourn.assess.gate import Rule, apply_rules
+from sojourn.assess.gate import apply_rules
+from sojourn.assess.rules import Rule
 from sojourn.corpus import CorpusBuilder, Policy, TraceCorpus
 from sojourn.data import example_path
 from sojourn.errors import NothingUsableError

@@ -11,8 +11,9 @@ from builders import corpus_of
 from report.test_page import SCHEMA
 from report.test_session_comparison_page import log_of
 from sojourn.assess import assess_sessions, compare_many, compare_sessions, compare_traces
-from sojourn.assess.gate import Rule, apply_rules, apply_session_rules
+from sojourn.assess.gate import apply_rules, apply_session_rules
 from sojourn.assess.plan import fit_task_law, make_plan
+from sojourn.assess.rules import Rule
 from sojourn.data import example_path
 from sojourn.readers import read_traces
 from sojourn.report import json_text

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sojourn.assess.gate import GateAnswer, RuleResult
+from sojourn.assess.gate import RuleResult
+from sojourn.assess.rules import GateAnswer
 from sojourn.estimates import Estimate
 from sojourn.tables import clean, escape, markdown_table, text_table, wrapped
 from sojourn.tables.junit import Case, Mark, junit_document

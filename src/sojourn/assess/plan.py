@@ -19,7 +19,8 @@ import sojourn
 from sojourn._threads import plain_blas
 from sojourn._validation import check_fraction, check_positive_int
 from sojourn.assess.exported import SCHEMA_VERSION
-from sojourn.assess.gate import GateAnswer, Rule, two_sided
+from sojourn.assess.gate import two_sided
+from sojourn.assess.rules import GateAnswer, Rule
 from sojourn.assess.traces import seeded, why_unusable
 from sojourn.attempts import TaskCounts, fit_beta_binomial, pass_at, pass_hat, success_rate
 from sojourn.attempts.differences import rate_difference

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from sojourn.assess.comparison_results import Comparison, ComparisonFamily
 from sojourn.assess.figures import available_figures, draw
-from sojourn.assess.gate import Gate, Rule
+from sojourn.assess.gate import Gate
 from sojourn.assess.results import GroupedAssessment, TraceAssessment
+from sojourn.assess.rules import Rule
 from sojourn.assess.session_comparison import START_WORDS, SessionComparison
 from sojourn.assess.session_results import GroupedSessionAssessment
 from sojourn.errors import RuleError

@@ -14,8 +14,9 @@ from itertools import takewhile
 from typing import Any
 
 from sojourn.assess.comparison_results import Answer, Comparison, ComparisonFamily
-from sojourn.assess.gate import Gate, GateAnswer
+from sojourn.assess.gate import Gate
 from sojourn.assess.results import GroupedAssessment, TraceAssessment
+from sojourn.assess.rules import GateAnswer
 from sojourn.assess.session_comparison import SessionComparison
 from sojourn.assess.session_results import (
     DomainAssessment,

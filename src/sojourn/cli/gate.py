@@ -28,7 +28,7 @@ from sojourn.cli.assess import By, Faults, Json, Limits, Seed, check_targets, gr
 
 if TYPE_CHECKING:
     from sojourn.assess import Gate
-    from sojourn.assess.gate import Rule
+    from sojourn.assess.rules import Rule
     from sojourn.corpus import Policy, TraceCorpus
 
 __all__ = ["Words", "command", "sort_words"]
@@ -102,7 +102,7 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Answer rules on the bound of an interval: exit 0 pass, 1 fail, 6 inconclusive."""
-    from sojourn.assess.gate import GateAnswer
+    from sojourn.assess.rules import GateAnswer
 
     for name, value, known in (
         ("--estimand", estimand, ("same_tasks", "population")),
@@ -185,7 +185,7 @@ def command(
 
 def sort_words(words: list[str], rules: list[str]) -> tuple[list[str], list[Rule]]:
     """Return the sources and the rules among the words; what exists as a file is a source."""
-    from sojourn.assess.gate import Rule
+    from sojourn.assess.rules import Rule
     from sojourn.errors import RuleError
 
     paths = [word for word in words if not _RULE_LIKE.search(word) or Path(word).exists()]

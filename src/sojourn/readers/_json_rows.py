@@ -17,6 +17,7 @@ import msgspec
 
 from sojourn._limits import JSON_INTEGER_DIGITS, JSON_KEY_SETS
 from sojourn.errors import ReaderError
+from sojourn.readers._columns import RUN_FIELDS, STEP_FIELDS, column_of, hint, quoted, shown
 from sojourn.readers._json import (
     BadRecordError,
     _check_depth,
@@ -25,15 +26,7 @@ from sojourn.readers._json import (
     json_lines,
     open_buffer,
 )
-from sojourn.readers._rows import (
-    RUN_FIELDS,
-    STEP_FIELDS,
-    Complaints,
-    column_of,
-    hint,
-    quoted,
-    shown,
-)
+from sojourn.readers._rows import Complaints
 from sojourn.records import Skipped
 
 __all__ = ["FIELDS", "Plan", "Plans", "json_rows", "repaired", "token_text"]

@@ -1,4 +1,4 @@
-"""What a row of our own formats means: names of fields, their synonyms, and their values.
+"""What a row of our own formats means: the values of its fields.
 
 Own JSON lines, CSV and Parquet tables differ only in how a row's texts are found. From there all go
 one way: a column is codes into its distinct texts, each distinct text is understood once, and the
@@ -9,7 +9,7 @@ understood carries the number of the reason; values are never guessed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from sojourn.corpus import Categorical, StepTypes, TraceBatch
 from sojourn.corpus.columns import ACTORS, STEP_KINDS
 from sojourn.corpus.traces import ENDS, LIMIT_KINDS, OUTCOMES
 from sojourn.errors import ReaderError
+from sojourn.readers._columns import INTS, LABELS, RUN_FIELDS, quoted
 from sojourn.records import End, Outcome, Skipped
 from sojourn.tables import clean
 
@@ -29,27 +30,16 @@ __all__ = [
     "BAD_SCORE",
     "NESTED",
     "NO_VERDICT",
-    "OUTCOME_NAMES",
     "REASONS",
-    "RUN_FIELDS",
-    "SESSION_FIELDS",
-    "STEP_FIELDS",
-    "TASK_NAMES",
     "UNPLACED",
     "WRONG_COUNT",
     "Complaints",
     "Rows",
     "Texts",
     "blame",
-    "check_mapping",
-    "column_of",
     "decode_texts",
-    "hint",
-    "holds_sessions",
-    "quoted",
     "require_verdicts",
     "run_batch",
-    "shown",
     "understand",
     "verdict_of_word",
     "verdicts",
@@ -58,37 +48,7 @@ __all__ = [
 
 NO_VERDICT = "no verdict stands there; the run was kept as unscored"
 WRONG_COUNT = "n_steps is not the number of steps given"
-INTS = ("task_repeat", "position", "step_limit", "n_steps")
-LABELS = ("task_set", "agent", "model", "cluster", "session_id", "job_id")
 _ALL_LABELS = ("task_id", *LABELS, "name", "domain", "subdomain", "item")
-RUN_FIELDS = ("task_id", "outcome", "end", "limit_kind", "score", *INTS, *LABELS)
-SESSION_FIELDS = (
-    "session_id",
-    "position",
-    "domain",
-    "subdomain",
-    "outcome",
-    "item",
-    "agent",
-    "model",
-    "tokens",
-)
-STEP_FIELDS = ("step", "name", "kind", "actor", "ok", "n_calls")
-
-# Synonyms in the order in which they are believed; two of one rank in one table are ambiguous.
-SYNONYMS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "task_id": (("question_id", "instance_id"), ("id",)),
-    "outcome": (("success", "passed", "resolved", "correct"), ("y",)),
-    "task_repeat": (("trial", "epoch", "attempt"),),
-    "session_id": (("session",),),
-    "position": (("t",),),
-    "item": (("task_id", "question_id", "instance_id"), ("id",)),
-}
-TASK_NAMES = frozenset({"task_id", *(name for rank in SYNONYMS["task_id"] for name in rank)})
-OUTCOME_NAMES = frozenset({"outcome", *SYNONYMS["outcome"][0]})
-_SESSION_NAMES = frozenset({"session_id", "session"})
-_POSITION_NAMES = frozenset({"position", "t"})
-
 _NOTHING = frozenset({"", "nan", "null", "none", "na", "n/a"})
 _TRUTH = {"true": 1, "false": 0}
 _VERDICTS: dict[str, Outcome] = {
@@ -129,7 +89,6 @@ _VERDICTS: dict[str, Outcome] = {
 _MISSING = -1
 _BAD = -2
 _GRADED = -3  # a number that is neither 0 nor 1
-_MAX_SHOWN = 30
 _MAX_ODD = 3
 _MAX_ODD_LETTERS = 20
 
@@ -139,181 +98,6 @@ class Texts(NamedTuple):
 
     codes: npt.NDArray[np.int32]
     values: Sequence[str | None]
-
-
-def shown(names: Sequence[str]) -> str:
-    """Return names for an error message: none longer than 40 characters, at most 30 of them."""
-    listed = ", ".join(quoted(name) for name in names[:_MAX_SHOWN])
-    return listed + (f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else "")
-
-
-def quoted(name: str) -> str:
-    """Return a name of a log in quotes, short; a secret is hidden before it could be cut."""
-    return repr(redacted(name[:LABEL_LETTERS])[:_MAX_NAME])
-
-
-def holds_sessions(names: Iterable[str], *, loosely: bool = False) -> bool:
-    """Return whether a row of these columns is a task of a session.
-
-    Parameters
-    ----------
-    names : iterable of str
-        The columns, in lower case.
-    loosely : bool
-        Whether columns that make it a run as well are of no account, if there is a domain or a
-        subdomain too, which a run has not.
-    """
-    found = frozenset(names)
-    placed = found & _SESSION_NAMES and found & _POSITION_NAMES
-    judged = found & (OUTCOME_NAMES | {"y"})
-    is_run = found & TASK_NAMES or "steps" in found or {"step", "name"} <= found
-    is_task = loosely and found & {"domain", "subdomain"}
-    return bool(placed and judged and (is_task or not is_run))
-
-
-def column_of(
-    names: Sequence[str],
-    mapping: Mapping[str, str],
-    *,
-    source: str,
-    folded: bool = False,
-    fields: Sequence[str] = (*RUN_FIELDS, *STEP_FIELDS),
-) -> dict[str, int]:
-    """Find the column of each of our fields.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The columns that are there.
-    mapping : mapping of str to str
-        Our field -> its column, as the user says; it goes before any synonym.
-    source : str
-        The file, for messages.
-    folded : bool
-        Whether letter case and outer blanks in `names` are of no account.
-    fields : sequence of str
-        The fields that are looked for.
-
-    Returns
-    -------
-    dict of str to int
-        Field -> index into `names`. ``outcome`` shares the column of ``score`` where there is no
-        other verdict.
-
-    Raises
-    ------
-    ReaderError
-        If the mapping names a field or a column that does not exist, or two columns could be one
-        field.
-    """
-    check_mapping(mapping, fields)
-    prefix = f"{source}: " if source else ""
-    plain = [name.strip().casefold() if folded else name for name in names]
-    found = _mapped(names, plain, mapping, source=source)
-    taken = set(found.values())
-    for name in fields:
-        if name in found:
-            continue
-        for rank in ((name,), *SYNONYMS.get(name, ())):
-            places = [i for i, text in enumerate(plain) if text in rank and i not in taken]
-            if len(places) > 1:
-                both = " and ".join(repr(names[i]) for i in places[:3])
-                raise ReaderError(
-                    f"{prefix}columns {both} could each be {name}; "
-                    f"choose one with --map {name}=COLUMN"
-                )
-            if places:
-                found[name] = places[0]
-                break
-    if "session_id" not in found and "position" in found and plain[found["position"]] == "t":
-        del found["position"]  # without a session, t is somebody's clock
-    if "outcome" not in found and "score" in found:
-        found["outcome"] = found["score"]
-    return found
-
-
-def hint(name: str, missing: Iterable[str]) -> str:
-    """Return what an unused column may be meant as, in brackets, or nothing.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    missing : iterable of str
-        Our fields that no column holds.
-
-    Examples
-    --------
-    >>> hint("modle", ["model", "agent"])
-    ' (model? --map model=modle)'
-    """
-    plain = name.strip().casefold()
-    if len(plain) > _MAX_NAME:
-        return ""
-    fields = set(missing)
-    meant = _MEANT.get(plain)
-    if meant not in fields:
-        near = [f for f in RUN_FIELDS if f in fields and _is_near(plain, f)]
-        meant = near[0] if near else None
-    return f" ({meant}? --map {meant}={name})" if meant and name.isprintable() else ""
-
-
-# Names under which people keep what tells their runs apart.
-_MEANT: dict[str, str] = {
-    **dict.fromkeys(("llm", "lm", "engine", "model_name", "model_id", "llm_name"), "model"),
-    **dict.fromkeys(
-        ("system", "agent_name", "agent_id", "scaffold", "framework", "method", "policy"), "agent"
-    ),
-    **dict.fromkeys(("dataset", "benchmark", "suite", "split", "domain"), "task_set"),
-    **dict.fromkeys(("seed", "repeat", "repetition", "rep", "run", "attempt_id"), "task_repeat"),
-    **dict.fromkeys(("steps", "num_steps", "step_count", "turns", "n_turns"), "n_steps"),
-}
-_MAX_NAME = 40
-_MAX_EDITS = 2
-
-
-def _is_near(name: str, field_name: str) -> bool:
-    """Return whether a name contains a field's, or is a slip or two away from it."""
-    if len(field_name) > 4 and field_name in name:
-        return True
-    if min(len(name), len(field_name)) < 4 or abs(len(name) - len(field_name)) > _MAX_EDITS:
-        return False
-    above = list(range(len(name) + 1))
-    for row, letter in enumerate(field_name, 1):  # Levenshtein's table, a row at a time
-        line = [row]
-        for column, other in enumerate(name, 1):
-            change = above[column - 1] + (letter != other)
-            line.append(min(change, above[column] + 1, line[-1] + 1))
-        above = line
-    return above[-1] <= _MAX_EDITS
-
-
-def check_mapping(
-    mapping: Mapping[str, str], known: Sequence[str] = (*RUN_FIELDS, *STEP_FIELDS)
-) -> None:
-    """Raise ReaderError if a mapping names a field that we do not have."""
-    for name, column in mapping.items():
-        if name not in known:
-            raise ReaderError(
-                f"--map {name}={column}: {name!r} is no field; they are {', '.join(known)}"
-            )
-
-
-def _mapped(
-    names: Sequence[str], plain: Sequence[str], mapping: Mapping[str, str], *, source: str
-) -> dict[str, int]:
-    found = {}
-    for name, column in mapping.items():
-        places = [i for i, text in enumerate(names) if text == column] or [
-            i for i, text in enumerate(plain) if text == column.strip().casefold()
-        ]
-        if len(places) != 1:
-            fault = "there is no such column" if not places else "several columns have that name"
-            raise ReaderError(
-                f"{source}: --map {name}={column}: {fault}; the columns are {shown(names)}"
-            )
-        found[name] = places[0]
-    return found
 
 
 def decode_texts(values: Sequence[bytes | None]) -> tuple[list[str | None], list[int]]:

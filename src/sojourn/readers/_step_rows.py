@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from sojourn.corpus import Categorical, StepTypes, TraceBatch
 from sojourn.corpus.columns import ACTORS, STEP_KINDS, Interner, combinations
-from sojourn.readers._rows import INTS, REASONS, UNPLACED, WRONG_COUNT, Complaints, Rows, run_batch
+from sojourn.readers._columns import INTS
+from sojourn.readers._rows import REASONS, UNPLACED, WRONG_COUNT, Complaints, Rows, run_batch
 from sojourn.readers._steps import RESPOND
 from sojourn.records import Actor, StepKind
 

@@ -26,8 +26,9 @@ from sojourn.corpus import Categorical, CorpusBuilder, TraceBatch, TraceCorpus
 from sojourn.corpus.columns import Interner
 from sojourn.corpus.traces import ENDS, OUTCOMES, TaskTable
 from sojourn.errors import EmptySourceError, ReaderError, UnknownFormatError
+from sojourn.readers._columns import TASK_NAMES
 from sojourn.readers._json import BadRecordError, decode, open_buffer, read_head, sniff
-from sojourn.readers._rows import TASK_NAMES, verdict_of_word
+from sojourn.readers._rows import verdict_of_word
 from sojourn.readers._swebench import Finding, is_run_report, run_findings
 from sojourn.readers.base import Reader, ReadOptions, load_reader
 from sojourn.readers.table import column_names

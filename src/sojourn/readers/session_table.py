@@ -18,18 +18,15 @@ import numpy.typing as npt
 from sojourn.corpus import Categorical, TaskBatch
 from sojourn.corpus.traces import OUTCOMES
 from sojourn.errors import ReaderError
+from sojourn.readers._columns import SESSION_FIELDS, column_of, holds_sessions, shown
 from sojourn.readers._json import read_head, sniff
 from sojourn.readers._json_rows import Plans, json_rows, token_text
 from sojourn.readers._rows import (
     NESTED,
-    SESSION_FIELDS,
     Complaints,
     Rows,
     Texts,
     blame,
-    column_of,
-    holds_sessions,
-    shown,
     understand,
     verdicts,
     whole_numbers,

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from sojourn.corpus import StepTypes, TraceBatch
 from sojourn.corpus.columns import ACTORS, STEP_KINDS, Interner
 from sojourn.errors import ReaderError
+from sojourn.readers._columns import OUTCOME_NAMES, TASK_NAMES, check_mapping
 from sojourn.readers._json import HEAD_BYTES, read_head, sniff
 from sojourn.readers._json_rows import (
     FIELDS,
@@ -35,14 +36,11 @@ from sojourn.readers._rows import (
     BAD_SCORE,
     NESTED,
     NO_VERDICT,
-    OUTCOME_NAMES,
-    TASK_NAMES,
     WRONG_COUNT,
     Complaints,
     Rows,
     Texts,
     blame,
-    check_mapping,
     require_verdicts,
     run_batch,
     understand,

@@ -21,24 +21,26 @@ from sojourn._limits import CSV_BLOCK_BYTES
 from sojourn.corpus import TraceBatch
 from sojourn.corpus.parquet import is_canonical
 from sojourn.errors import EmptySourceError, ReaderError
-from sojourn.readers._json import HEAD_BYTES, read_head
-from sojourn.readers._rows import (
-    BAD_SCORE,
+from sojourn.readers._columns import (
     OUTCOME_NAMES,
     RUN_FIELDS,
     STEP_FIELDS,
     TASK_NAMES,
-    Complaints,
-    Rows,
-    Texts,
     column_of,
-    decode_texts,
     hint,
     holds_sessions,
     quoted,
+    shown,
+)
+from sojourn.readers._json import HEAD_BYTES, read_head
+from sojourn.readers._rows import (
+    BAD_SCORE,
+    Complaints,
+    Rows,
+    Texts,
+    decode_texts,
     require_verdicts,
     run_batch,
-    shown,
     understand,
 )
 from sojourn.readers._step_rows import StepRows

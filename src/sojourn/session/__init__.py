@@ -34,9 +34,10 @@ from sojourn.session.hmm import (
     log_likelihood,
     prior_predictive,
 )
+from sojourn.session.posterior import HMMPosterior, StateSummary
 from sojourn.session.prior_envelope import PriorBound, PriorEnvelope, prior_envelope
 from sojourn.session.reliability import independent_system_run, system_success_run
-from sojourn.session.sampler import PUBLISHED, HMMPosterior, SamplerSettings, StateSummary, sample
+from sojourn.session.sampler import PUBLISHED, SamplerSettings, sample
 from sojourn.session.selection import (
     SCORING,
     Baseline,

@@ -14,7 +14,7 @@ from sojourn.session import reliability
 from sojourn.session.base import STARTS
 
 if TYPE_CHECKING:
-    from sojourn.session.sampler import HMMPosterior
+    from sojourn.session.posterior import HMMPosterior
 
 __all__ = ["inference_data", "posterior_data"]
 

@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from sojourn._validation import check_positive_int, generator
 from sojourn.session.hmm import HMMSpec, prior_draws
-from sojourn.session.sampler import HMMPosterior, SamplerSettings, sample
+from sojourn.session.posterior import HMMPosterior
+from sojourn.session.sampler import SamplerSettings, sample
 from sojourn.session.selection import SCORING, hac_standard_error
 from sojourn.stats.diagnostics import pareto_smoothed
 from sojourn.tables import n_of

@@ -24,7 +24,8 @@ import numpy.typing as npt
 from sojourn._validation import check_positive_int
 from sojourn.session.hierarchical import PriorBox
 from sojourn.session.hmm import HMMSpec
-from sojourn.session.sampler import HMMPosterior, SamplerSettings, sample
+from sojourn.session.posterior import HMMPosterior
+from sojourn.session.sampler import SamplerSettings, sample
 from sojourn.stats.diagnostics import pareto_smoothed
 from sojourn.task_sequences import TaskSequences
 

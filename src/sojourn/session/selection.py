@@ -25,7 +25,8 @@ from sojourn.session.dependence import Dependence, assess_dependence
 from sojourn.session.folds import Fold, default_folds, is_block_ordered
 from sojourn.session.hierarchical import fit_hierarchical
 from sojourn.session.hmm import HMMSpec, encode
-from sojourn.session.sampler import HMMPosterior, SamplerSettings, sample
+from sojourn.session.posterior import HMMPosterior
+from sojourn.session.sampler import SamplerSettings, sample
 from sojourn.session.simulate import simulate_sessions
 from sojourn.stats.diagnostics import diagnose, pareto_k
 from sojourn.task_sequences import TaskSequences
