@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sojourn.assess.comparison_results import ComparisonFamily
-from sojourn.assess.comparison_text import HEAD, doubts, evidence, row_cells, signed
-from sojourn.assess.session_comparison import START_WORDS, SessionComparison
+from sojourn.assess.comparison_text import (
+    HEAD,
+    SESSION_HEAD,
+    doubts,
+    evidence,
+    row_cells,
+    session_cells,
+)
+from sojourn.assess.session_comparison import SessionComparison
 from sojourn.tables import escape, markdown_table
 
 __all__ = ["markdown"]
@@ -34,21 +41,8 @@ def _of_sessions(result: SessionComparison) -> Iterator[str]:
     for domain, answer in result.answers.items():
         name = f"{escape.markdown(domain)}: " if len(result.answers) > 1 else ""
         yield from (f"### {name}{b} against {a}: {answer}", "")
-    rows = [
-        (
-            row.domain,
-            START_WORDS[row.start],
-            row.n,
-            f"{row.a:.3f}",
-            f"{row.b:.3f}",
-            signed(row.difference),
-            f"{row.chance_better:.3f}",
-        )
-        for row in result.rows
-    ]
-    yield from markdown_table(("domain", "start", "n", "A", "B", "B minus A", "B better"), rows)
-    why = dict.fromkeys(reason for row in result.rows for reason in row.difference.reasons)
-    yield from _bullets((*(f"? {reason}" for reason in why), *result.notes))
+    yield from markdown_table(SESSION_HEAD, session_cells(result))
+    yield from _bullets((*doubts(result), *result.notes))
 
 
 def _bullets(notes: Iterable[str]) -> list[str]:

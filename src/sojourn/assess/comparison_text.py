@@ -5,14 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sojourn.assess.comparison_results import Answer
+from sojourn.assess.session_comparison import START_WORDS, SessionComparison
 from sojourn.estimates import Estimate, Status
 from sojourn.tables import clean, indent, n_of, p_is, p_text, text_table, wrapped
 
 if TYPE_CHECKING:
     from sojourn.assess.comparison_results import Comparison, ComparisonFamily
 
-__all__ = ["HEAD", "describe", "describe_family", "doubts", "evidence", "row_cells", "signed"]
+__all__ = [
+    "HEAD",
+    "SESSION_HEAD",
+    "describe",
+    "describe_family",
+    "describe_sessions",
+    "doubts",
+    "evidence",
+    "row_cells",
+    "session_cells",
+    "signed",
+]
 
+SESSION_HEAD = ("domain", "start", "n", "A", "B", "B minus A", "B better")
 HEAD = ("", "A", "B", "tasks like these", "these tasks again")
 _MAX_FLIPS = 10
 _WORDS = {
@@ -58,10 +71,41 @@ def describe(result: Comparison) -> str:
     return "\n\n".join("\n".join(wrapped(part, width=100)) for part in parts if part)
 
 
-def doubts(result: Comparison) -> list[str]:
+def describe_sessions(result: SessionComparison) -> str:
+    """Return a comparison of sessions as text."""
+    lines = [f"A: {clean(result.name_a)}", f"B: {clean(result.name_b)}", ""]
+    lines += [
+        f"{clean(domain)}: B against A is {answer} (next task in the long run)"
+        for domain, answer in result.answers.items()
+    ]
+    rows = ((clean(domain, limit=24), *cells) for domain, *cells in session_cells(result))
+    notes = wrapped([*doubts(result), *(f"- {note}" for note in result.notes)])
+    return "\n".join([*lines, "", *text_table(SESSION_HEAD, rows, left=2), "", *notes])
+
+
+def session_cells(result: SessionComparison) -> list[tuple[str, ...]]:
+    """Return the cells of each compared figure of sessions."""
+    return [
+        (
+            row.domain,
+            START_WORDS[row.start],
+            str(row.n),
+            f"{row.a:.3f}",
+            f"{row.b:.3f}",
+            signed(row.difference),
+            f"{row.chance_better:.3f}",
+        )
+        for row in result.rows
+    ]
+
+
+def doubts(result: Comparison | SessionComparison) -> list[str]:
     """Return why figures are marked, each reason once."""
-    estimates = [row.population for row in result.rows]
-    estimates += [row.same_tasks for row in result.rows if row.same_tasks is not None]
+    if isinstance(result, SessionComparison):
+        estimates = [row.difference for row in result.rows]
+    else:
+        estimates = [row.population for row in result.rows]
+        estimates += [row.same_tasks for row in result.rows if row.same_tasks is not None]
     reasons = [r for e in estimates if e.status is Status.INCONCLUSIVE for r in e.reasons]
     return [f"? {reason}" for reason in dict.fromkeys(reasons)]
 

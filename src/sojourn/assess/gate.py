@@ -322,16 +322,15 @@ class _Figures:
             if same.value is not None:
                 return same
         found = estimate("population")
-        reasons = list(found.reasons)
-        status = found.status
-        if self.counts.n_units < MIN_UNITS and found.value is not None:
-            status = Status.INCONCLUSIVE
-            reasons.append(f"{self.counts.n_units} of the {MIN_UNITS} tasks that are needed")
-        if self.estimand == "same_tasks" and found.value is not None:
-            reasons.append(
-                "for tasks like these: these attempts do not tell how these tasks would go again"
-            )
-        return replace(found, status=status, reasons=tuple(reasons))
+        if found.value is None:
+            return found
+        n_units = self.counts.n_units
+        few = f"{n_units} of the {MIN_UNITS} tasks that are needed"
+        found = found.doubted(few if n_units < MIN_UNITS else None)
+        if self.estimand == "population":
+            return found
+        told = "for tasks like these: these attempts do not tell how these tasks would go again"
+        return replace(found, reasons=(*found.reasons, told))
 
 
 def _within(curves: Incidence, d: int, outcome: str) -> Estimate:

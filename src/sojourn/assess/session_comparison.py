@@ -133,32 +133,9 @@ class SessionComparison(Exported):
         return notebook_html(self)
 
     def __str__(self) -> str:
-        from sojourn.assess.comparison_text import signed
-        from sojourn.tables import clean, text_table, wrapped
+        from sojourn.assess.comparison_text import describe_sessions
 
-        lines = [f"A: {clean(self.name_a)}", f"B: {clean(self.name_b)}", ""]
-        lines += [
-            f"{clean(domain)}: B against A is {answer} (next task in the long run)"
-            for domain, answer in self.answers.items()
-        ]
-        rows = [
-            (
-                clean(row.domain, limit=24),
-                START_WORDS[row.start],
-                row.n,
-                f"{row.a:.3f}",
-                f"{row.b:.3f}",
-                signed(row.difference),
-                f"{row.chance_better:.3f}",
-            )
-            for row in self.rows
-        ]
-        head = ("domain", "start", "n", "A", "B", "B minus A", "B better")
-        doubts = dict.fromkeys(reason for row in self.rows for reason in row.difference.reasons)
-        notes = wrapped(
-            [*(f"? {doubt}" for doubt in doubts), *(f"- {note}" for note in self.notes)]
-        )
-        return "\n".join([*lines, "", *text_table(head, rows, left=2), "", *notes])
+        return describe_sessions(self)
 
 
 @plain_blas()

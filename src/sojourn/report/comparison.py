@@ -54,7 +54,8 @@ _ESTIMANDS = {"same_tasks": "these tasks, run again", "population": "tasks like 
 
 def difference_cell(estimate: Estimate) -> str:
     """Return a difference for a cell: on a narrow screen its interval goes under it, whole."""
-    return signed(estimate).replace(", ", ",\N{NO-BREAK SPACE}")
+    text = signed(estimate).replace(", ", ",\N{NO-BREAK SPACE}")
+    return text.replace(" ?", "\N{NO-BREAK SPACE}?")
 
 
 def title(family: ComparisonFamily) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from sojourn.assess.comparison_results import Answer
 from sojourn.assess.comparison_text import signed
 from sojourn.assess.session_comparison import START_WORDS, SessionComparison, SessionRow
-from sojourn.estimates import Estimate, Status
+from sojourn.estimates import Estimate
 from sojourn.plots import new_axes, styled, to_svg
 from sojourn.plots.comparison import plot_differences, plot_two_runs
 from sojourn.report.comparison import ANSWER_MARKS, ANSWER_STATUS, difference_cell
@@ -124,7 +124,7 @@ def overview(result: SessionComparison) -> Rows:
             (
                 Cell(text=clean(domain), href=f"#group-{number}"),
                 _verdict(answer),
-                "-" if row is None else _marked(row.difference),
+                "-" if row is None else difference_cell(row.difference),
                 "-" if row is None else f"{row.chance_better:.3f}",
             )
         )
@@ -209,7 +209,7 @@ def _cells(row: SessionRow) -> tuple[str, ...]:
     return (
         f"{row.a:.3f}",
         f"{row.b:.3f}",
-        _marked(row.difference),
+        difference_cell(row.difference),
         f"{row.chance_better:.3f}",
     )
 
@@ -221,11 +221,6 @@ def _reservations(rows: list[SessionRow]) -> list[str]:
         reason for row in rows for reason in row.difference.reasons if reason not in told
     )
     return [f"{reason[:1].upper()}{clean(reason[1:], limit=300)}." for reason in found]
-
-
-def _marked(estimate: Estimate) -> str:
-    mark = "" if estimate.status is Status.SUPPORTED else "\N{NO-BREAK SPACE}?"
-    return f"{difference_cell(estimate)}{mark}"
 
 
 def _bounds(estimate: Estimate) -> tuple[float, float, float]:
