@@ -146,3 +146,41 @@ def test_three_models_on_the_same_hundred_questions(popularity: dict[str, TraceC
             table[int(a[task]), int(b[task])] += 1
         assert comparison.p_value == pytest.approx(mcnemar(table, exact=True).pvalue)
         assert len(comparison.flips) == table[0, 1] + table[1, 0]
+
+
+def singles(n_both: int, n_lost: int, n_gained: int, n_tasks: int = 100) -> TraceCorpus:
+    """Return single attempts at tasks of which the baseline solves the first n_both + n_lost."""
+    rest = n_tasks - n_both - n_lost - n_gained
+    return corpus_of(["s"] * n_both + ["f"] * n_lost + ["s"] * n_gained + ["f"] * rest)
+
+
+def test_of_several_sets_an_answer_holds_with_all_in_view() -> None:
+    baseline = singles(60, 0, 0)
+    arms = {"base": baseline, "one": singles(50, 10, 2), "two": singles(52, 8, 1)}
+    alone = compare_traces(baseline, arms["one"], rng=0)
+    assert alone.answer is Answer.WORSE
+    family = compare_many({**arms, "three": singles(51, 9, 1)}, rng=0)
+    assert {c.answer for c in family} == {Answer.INCONCLUSIVE}
+    told = "inconclusive with all 3 comparisons in view, worse by itself"
+    assert all(told in c.notes for c in family)
+    assert family.comparisons[0].smallest_visible > alone.smallest_visible
+    assert family.comparisons[0].rows[0].population == alone.rows[0].population
+    sure = compare_many({**arms, "three": singles(20, 40, 1)}, rng=0)
+    assert [c.answer for c in sure] == [Answer.INCONCLUSIVE, Answer.INCONCLUSIVE, Answer.WORSE]
+
+
+@pytest.mark.statistical
+def test_no_set_is_called_better_or_worse_more_often_than_stated() -> None:
+    rng = np.random.default_rng(3)
+    wrong, n_sets = 0, 200
+    for _ in range(n_sets):
+        easy = rng.beta(1.0, 1.0, 60)
+        words = [
+            ["".join("s" if hit else "f" for hit in rng.random(2) < p) for p in easy]
+            for _ in range(5)
+        ]
+        arms = {str(k): corpus_of(word) for k, word in enumerate(words)}
+        family = compare_many(arms, n_resamples=99, rng=0)
+        wrong += any(c.answer in (Answer.BETTER, Answer.WORSE) for c in family)
+    # Four comparisons; one by one the share would be about .15. Monte Carlo error 1.6 points.
+    assert wrong / n_sets <= 0.05 + 2 * 0.016

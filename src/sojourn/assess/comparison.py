@@ -8,7 +8,7 @@ inconclusive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -58,6 +58,7 @@ _MAX_K = 4
 # With fewer shared tasks than this share of the smaller set, the two are not paired.
 _ENOUGH_SHARED = 0.5
 _CURVE_STEPS = 5
+_HALVINGS = 20
 _MAX_CHANGES = 10
 Rng = np.random.Generator | np.random.SeedSequence | int | None
 Ints = npt.NDArray[np.int64]
@@ -71,6 +72,33 @@ class _Arm(NamedTuple):
     runs: ResolvedRuns
     task: Ints
     unit: Ints
+
+
+class _Decision(NamedTuple):
+    """What decides a comparison: the difference of the success rate, at any probability."""
+
+    a: TaskCounts
+    b: TaskCounts
+    estimand: str
+    paired: bool
+    margin: float
+
+    def at(self, ci_prob: float) -> Estimate:
+        """Return the difference with an interval of this probability."""
+        return rate_difference(
+            self.a, self.b, estimand=self.estimand, paired=self.paired, ci_prob=ci_prob
+        )
+
+    def p_value(self) -> float:
+        """Return the smallest error at which the interval still excludes 0, by halving."""
+        low, high = 0.0, 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if _answer(self.at(1.0 - middle), 0.0) is Answer.INCONCLUSIVE:
+                low = middle
+            else:
+                high = middle
+        return high
 
 
 class _Match(NamedTuple):
@@ -122,7 +150,9 @@ def compare_many(
     Returns
     -------
     ComparisonFamily
-        One comparison a set other than the baseline, p-values adjusted by Holm.
+        One comparison a set other than the baseline. Of several, answers and p-values are adjusted
+        by Holm: that any set is wrongly called better or worse has a probability of at most
+        1 - `ci_prob`. The intervals shown are of `ci_prob` each.
 
     Raises
     ------
@@ -138,7 +168,7 @@ def compare_many(
     if base not in arms:
         raise ValueError(f"no set is called {base!r}; there are {', '.join(names)}")
     found = [
-        compare_traces(
+        _compare(
             arms[base],
             arms[name],
             names=(base, name),
@@ -152,13 +182,41 @@ def compare_many(
         for name in names
         if name != base
     ]
-    adjusted = holm([comparison.p_value for comparison in found])
-    return ComparisonFamily(
-        tuple(
-            replace(comparison, adjusted_p=float(p))
-            for comparison, p in zip(found, adjusted, strict=True)
+    return ComparisonFamily(_adjusted(found, ci_prob))
+
+
+def _adjusted(
+    found: Sequence[tuple[Comparison, _Decision]], ci_prob: float
+) -> tuple[Comparison, ...]:
+    """Return comparisons with answers and p-values that hold for all of them together (Holm).
+
+    Better and worse need both: intervals that exclude 0 and exact tests that reject.
+    """
+    if len(found) == 1:
+        return (found[0][0],)
+    error = 1.0 - ci_prob
+    p_values = holm([comparison.p_value for comparison, _ in found])
+    decided = holm([decision.p_value() for _, decision in found])
+    adjusted = []
+    for (comparison, decision), p, q in zip(found, p_values, decided, strict=True):
+        each = decision.at(1.0 - error / len(found))
+        answer = comparison.answer
+        if answer in (Answer.BETTER, Answer.WORSE) and max(p, q) > error:
+            answer = Answer.INCONCLUSIVE
+        if answer is Answer.EQUIVALENT:
+            answer = _answer(each, decision.margin)
+        held = answer is comparison.answer
+        told = f"{answer} with all {len(found)} comparisons in view, {comparison.answer} by itself"
+        adjusted.append(
+            replace(
+                comparison,
+                answer=answer,
+                adjusted_p=float(p),
+                smallest_visible=smallest_visible(each),
+                notes=comparison.notes if held else (*comparison.notes, told),
+            )
         )
-    )
+    return tuple(adjusted)
 
 
 @plain_blas()
@@ -200,6 +258,32 @@ def compare_traces(
     of the smaller set's tasks are shared, only these are compared, each with itself; else all
     tasks are, as two samples.
     """
+    return _compare(
+        a,
+        b,
+        names=names,
+        policy=policy,
+        by_id=by_id,
+        margin=margin,
+        ci_prob=ci_prob,
+        n_resamples=n_resamples,
+        rng=rng,
+    )[0]
+
+
+def _compare(
+    a: TraceCorpus,
+    b: TraceCorpus,
+    *,
+    names: tuple[str, str],
+    policy: Policy | None,
+    by_id: bool,
+    margin: float,
+    ci_prob: float,
+    n_resamples: int,
+    rng: Rng,
+) -> tuple[Comparison, _Decision]:
+    """Return a comparison and what decided it."""
     check_fraction(margin, name="margin")
     check_fraction(ci_prob, name="ci_prob")
     counted = [resolve(corpus, policy) for corpus in (a, b)]
@@ -227,11 +311,12 @@ def compare_traces(
         if match.paired
         else permuted_p(one, two, rng=draws[1])
     )
-    return Comparison(
+    estimand = "same_tasks" if same else "population"
+    comparison = Comparison(
         name_a=names[0],
         name_b=names[1],
         answer=Answer.INCONCLUSIVE if few else _answer(decided, margin),
-        estimand="same_tasks" if same else "population",
+        estimand=estimand,
         margin=margin,
         paired=match.paired,
         n_shared=match.n_shared,
@@ -256,6 +341,7 @@ def compare_traces(
         seed=seed,
         ci_prob=ci_prob,
     )
+    return comparison, _Decision(one, two, estimand, match.paired, margin)
 
 
 def _doubted(row: ComparedRow, n_units: int) -> ComparedRow:

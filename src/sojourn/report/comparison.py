@@ -45,7 +45,7 @@ ANSWER_MARKS = {
 }
 ANSWER_STATUS = {
     Answer.BETTER: "supported",
-    Answer.WORSE: "supported",
+    Answer.WORSE: "withheld",
     Answer.EQUIVALENT: "supported",
     Answer.INCONCLUSIVE: "inconclusive",
 }
