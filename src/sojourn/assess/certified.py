@@ -124,6 +124,12 @@ class Certified(NamedTuple):
         claims = self.certificate.claims if self.found is None else self.found.claims
         return next(claim for claim in claims if claim.claim == "order")
 
+    @property
+    def timing(self) -> Claim:
+        """The claim on the curves, of the same process."""
+        claims = self.certificate.claims if self.found is None else self.found.claims
+        return next(claim for claim in claims if claim.claim == "timing")
+
 
 def certified(
     corpus: TraceCorpus,

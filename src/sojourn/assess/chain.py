@@ -376,6 +376,7 @@ def _forecast(
             ci_prob=ci_prob,
             n_draws=settings.n_forecast,
             notes=notes,
+            timing=made.timing.verdict,
         )
     except UNFITTED as error:
         return f"the process could not be fitted to every resample: {error}"

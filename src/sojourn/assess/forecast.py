@@ -155,6 +155,7 @@ class ForecastFindings:
                 f"  states add {skill.gain} nats a forecast on held-out tasks "
                 f"(log score {skill.log_score:.3f}, by the step alone {skill.blind_log_score:.3f})"
             )
+        lines.append(f"  by the {self.process} process; success after the longest run counts too")
         header = ("P(success) at step", *(str(step) for step in self.rows[0].steps))
         cells = [
             ("any state" if row.state is None else clean(row.state), *map(_short, row.success))
@@ -186,6 +187,7 @@ def assess_forecast(
     ci_prob: float = 0.95,
     n_draws: int = 199,
     notes: tuple[str, ...] = (),
+    timing: Verdict = Verdict.ACCEPTED,
 ) -> ForecastFindings:
     """Measure what forecasts of a process are worth, and what mending its states would be.
 
@@ -208,6 +210,8 @@ def assess_forecast(
         Refits to resampled tasks.
     notes : tuple of str
         What a reader must know of the runs.
+    timing : Verdict
+        Whether its curves are right; the forecast by the step alone rests on them.
     """
     if tuple(states.state_names) != tuple(fit.state_names):
         raise ValueError("the process and the rule of states name different states")
@@ -231,7 +235,7 @@ def assess_forecast(
     return ForecastFindings(
         claim=claim,
         skill=skill,
-        rows=_rows(tables, steps, claim.verdict, ci_prob),
+        rows=_rows(tables, steps, claim.verdict, timing, ci_prob),
         fixes=fixes,
         tables=tables,
         process=fit.name,
@@ -297,10 +301,15 @@ def _excludes_zero(estimate: Estimate) -> bool:
 
 
 def _rows(
-    tables: ForecastTables, steps: tuple[int, ...], verdict: Verdict, ci_prob: float
+    tables: ForecastTables,
+    steps: tuple[int, ...],
+    verdict: Verdict,
+    timing: Verdict,
+    ci_prob: float,
 ) -> tuple[StateForecast, ...]:
-    blind = tuple(tables.at(None, t, ci_prob=ci_prob)[0] for t in steps)
-    rows = [StateForecast(state=None, steps=steps, success=blind)]
+    blind = (tables.at(None, t, ci_prob=ci_prob)[0] for t in steps)
+    known = tuple(limited(estimate, timing, "the claim timing") for estimate in blind)
+    rows = [StateForecast(state=None, steps=steps, success=known)]
     for i, name in enumerate(tables.state_names):
         found = (tables.at(i, t, ci_prob=ci_prob)[0] for t in steps)
         rows.append(
@@ -345,6 +354,7 @@ def _shows(gain: Estimate) -> bool:
 def _short(estimate: Estimate) -> str:
     if estimate.value is None:
         return "-"
-    if estimate.interval is None:
-        return f"{estimate.value:z.2f}"
-    return f"{estimate.value:z.2f} [{estimate.interval.low:z.2f}, {estimate.interval.high:z.2f}]"
+    text = f"{estimate.value:z.2f}"
+    if estimate.interval is not None:
+        text += f" [{estimate.interval.low:z.2f}, {estimate.interval.high:z.2f}]"
+    return text if estimate.status is Status.SUPPORTED else f"{text} ?"

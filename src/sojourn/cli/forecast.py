@@ -162,7 +162,7 @@ def _lines(
                     forecast.step,
                     forecast.state,
                     _text(forecast.success, ".2f"),
-                    "-" if forecast.outcome else _blind(tables, forecast.step),
+                    "-" if forecast.outcome else _blind(fitted, tables, forecast.step),
                     _text(forecast.steps_left, ".1f"),
                     *stop,
                     _remark(fitted, forecast),
@@ -181,9 +181,10 @@ def _blind_estimate(fitted: FittedModel, tables: ForecastTables, step: int, ci: 
     return fitted.resting_on("timing", tables.at(None, step, ci_prob=ci)[0])
 
 
-def _blind(tables: ForecastTables, step: int) -> str:
+def _blind(fitted: FittedModel, tables: ForecastTables, step: int) -> str:
     value = float(tables.blind_success[min(step, tables.blind_success.size - 1)])
-    return "-" if value != value else f"{value:.2f}"
+    mark = "" if fitted.doubt("timing") is None else " ?"
+    return "-" if value != value else f"{value:.2f}{mark}"
 
 
 def _stop(fitted: FittedModel, rule: StopRule | None, forecast: RunForecast) -> str:

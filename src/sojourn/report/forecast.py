@@ -44,7 +44,9 @@ def _forecasts(found: ForecastFindings, *, drawn: bool) -> Section:
     skill = found.skill
     tables = [
         Rows(
-            caption="P(success) of a run in a state at a step; the first row knows the step alone.",
+            caption="P(success) of a run in a state at a step, by the "
+            f"{clean(found.process)} process: success after the longest run counts too. The first "
+            "row knows the step alone.",
             header=("state", *(f"at step {step}" for step in found.rows[0].steps)),
             rows=[
                 (
