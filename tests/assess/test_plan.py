@@ -16,7 +16,9 @@ from sojourn.assess.plan import TaskLaw, fit_task_law, look_confidence, make_pla
 from sojourn.assess.rules import GateAnswer, Rule
 from sojourn.attempts import TaskCounts, success_rate
 from sojourn.cli.main import main
+from sojourn.data import example_path
 from sojourn.errors import NothingUsableError, RuleError
+from sojourn.readers import read_traces
 
 
 def single(n_success: int, n: int) -> TaskCounts:
@@ -127,3 +129,22 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         [str(log), "next_task >= .5"],
     ):
         assert main(["plan", *arguments]) == 2, arguments
+
+
+@pytest.mark.parametrize("text", ["pass^4 >= 0.1", "pass@3 >= 0.5", "pass^2 >= 0.3"])
+def test_the_law_has_the_rate_and_the_figure_of_the_pilot(text: str) -> None:
+    rule, pilot = Rule.parse(text), read_traces(example_path())
+    law = fit_task_law(pilot, rule)
+    assert law.mean == pytest.approx(84 / 200)
+    assert law.observed is not None
+    assert law.value(rule) == pytest.approx(law.observed)
+    figure = {"pass^4": 0.2, "pass@3": 0.66, "pass^2": 0.2733}[rule.figure]
+    assert law.observed == pytest.approx(figure, abs=5e-5)
+
+
+def test_a_figure_that_no_law_meets_is_told_beside_the_law() -> None:
+    rule = Rule.parse("pass^3 >= 0.1")
+    law = fit_task_law(corpus_of(["ssf", "sff", "sfs"] * 10), rule)
+    assert law.observed == 0.0
+    plan = make_plan(law, rule=rule, tasks=(20,), attempts=(3,), n_draws=20, rng=0)
+    assert "(0.000 in the pilot itself)" in str(plan)

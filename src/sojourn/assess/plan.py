@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ _LOOK_DRAWS = 400_000
 # A design whose power in the first fifth of its draws is this far from the target is not refined.
 _SCREEN = 5
 _FAR = 0.15
+_MAX_ICC = 0.999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +54,13 @@ class TaskLaw:
         Mean chance of success.
     icc : float
         Intraclass correlation; 0 where all tasks are alike.
+    observed : float or None
+        The rule's figure in the pilot itself, which no law may meet.
     """
 
     mean: float
     icc: float
+    observed: float | None = None
 
     def draw(self, n_tasks: int, rng: np.random.Generator) -> Floats:
         """Draw the chances of tasks, shape (n_tasks,)."""
@@ -70,6 +74,24 @@ class TaskLaw:
         k = (rule.argument or 1) if rule.name in ("pass^", "pass@") else 1
         p, q = self._rising(self.mean, k), self._rising(1.0 - self.mean, k)
         return 1.0 - q if rule.name == "pass@" else p
+
+    def meeting(self, rule: Rule, observed: float) -> TaskLaw:
+        """Return the law of this mean under which a rule's figure is the observed one.
+
+        The correlation alone moves pass^k and pass@k; where none does that, it stays as it is.
+        """
+        low, high = 0.0, _MAX_ICC
+        ends = [replace(self, icc=icc).value(rule) for icc in (low, high)]
+        if not min(ends) < observed < max(ends):
+            return self
+        rises = ends[1] > ends[0]
+        for _ in range(60):
+            middle = (low + high) / 2
+            if (replace(self, icc=middle).value(rule) < observed) == rises:
+                low = middle
+            else:
+                high = middle
+        return replace(self, icc=(low + high) / 2)
 
     def _rising(self, mean: float, k: int) -> float:
         """Return E p^k = prod_i (m (1 - r) + i r) / (1 - r + i r)."""
@@ -163,7 +185,11 @@ class Plan:
             "sojourn_version": sojourn.__version__,
             "kind": "plan",
             "wanted": self.wanted,
-            "law": {"mean": number(self.law.mean), "icc": number(self.law.icc)},
+            "law": {
+                "mean": number(self.law.mean),
+                "icc": number(self.law.icc),
+                "observed": number(self.law.observed),
+            },
             "value": number(self.value),
             "rows": [row.to_dict() for row in self.rows],
             "enough": [row.to_dict() for row in self.enough],
@@ -175,13 +201,19 @@ class Plan:
             "seed": self.seed,
         }
 
+    def _seen(self) -> str:
+        seen = self.law.observed
+        if seen is None or abs(seen - self.value) < 5e-4:
+            return ""
+        return f" ({seen:.3f} in the pilot itself)"
+
     def __str__(self) -> str:
         from sojourn.tables import text_table, wrapped
 
         lines = [
             f"plan: {self.wanted}",
             f"  tasks like these succeed with {self.law.mean:.3f}, intraclass correlation "
-            f"{self.law.icc:.3f}; the figure is then {self.value:.3f}",
+            f"{self.law.icc:.3f}; the figure is then {self.value:.3f}{self._seen()}",
         ]
         if self.n_looks > 1:
             lines.append(
@@ -211,9 +243,10 @@ class Plan:
             left=0,
         )
         note = (
-            f"Power: share of {self.n_draws} simulated data sets (a fifth of them where it is far "
-            "too small) with the wanted answer, for tasks like these (--estimand population); the "
-            "law is taken to be known, though it is estimated from the runs at hand."
+            f"Power: share of {self.n_draws} simulated data sets (where the first fifth shows far "
+            "too little, of that fifth) with the wanted answer, for tasks like these (--estimand "
+            "population); the law is taken to be known, though it is estimated from the runs at "
+            "hand."
         )
         return "\n".join([*wrapped(lines), "", *table, "", *wrapped([note])])
 
@@ -256,8 +289,27 @@ def fit_task_law(
         event = ended & wanted & (runs.event != CENSORED)
     elif rule is not None and rule.name not in ("success_rate", "pass^", "pass@"):
         raise RuleError(f"{rule.figure} is not planned for; plan for a probability of runs")
-    posterior = fit_beta_binomial(TaskCounts.from_runs(event, runs.task, runs.unit))
-    return TaskLaw(mean=posterior.posterior_mean(), icc=posterior.posterior_icc())
+    counts = TaskCounts.from_runs(event, runs.task, runs.unit)
+    posterior = fit_beta_binomial(counts)
+    rate, observed = counts.rate, _observed(counts, rule)
+    certain = not 0.0 < rate < 1.0  # which is no guess at a law
+    law = TaskLaw(
+        mean=posterior.posterior_mean() if certain else rate,
+        icc=posterior.posterior_icc(),
+        observed=observed,
+    )
+    if certain:
+        return law
+    return law if rule is None or observed is None else law.meeting(rule, observed)
+
+
+def _observed(counts: TaskCounts, rule: Rule | None) -> float | None:
+    if rule is None or rule.name not in ("pass^", "pass@"):
+        return counts.rate
+    k = rule.argument or 1
+    if k > counts.max_attempts:
+        return None
+    return (pass_hat if rule.name == "pass^" else pass_at)(counts, k, rng=0).value
 
 
 @plain_blas()
