@@ -237,6 +237,10 @@ def test_whatif_prints_before_and_after(model: Path, capsys: pytest.CaptureFixtu
     difference = found["success_ever"]["difference"]["value"]
     before, after = (found["success_ever"][name]["value"] for name in ("before", "after"))
     assert difference == pytest.approx(after - before)
+    assert main(["whatif", str(model), "--cap", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "-> 3 steps)" in shown
+    assert "ever" not in shown  # a cap changes nothing of runs that are not cut
 
 
 def test_what_rests_on_a_claim_that_is_not_accepted_is_inconclusive(
@@ -245,7 +249,8 @@ def test_what_rests_on_a_claim_that_is_not_accepted_is_inconclusive(
     assert main(["whatif", str(model), "--fix", "answer=0.5", "--top", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
     effect = found["whatif"]["success_within"]
-    assert effect["before"]["status"] == "supported"
+    assert effect["before"]["status"] == "inconclusive"
+    assert effect["before"]["reasons"][-1] == "the claim timing is not decided"
     for name in ("after", "difference"):
         assert effect[name]["status"] == "inconclusive"
         assert effect[name]["reasons"][-1] == "the claim order is not decided"

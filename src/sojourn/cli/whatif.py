@@ -76,15 +76,14 @@ def command(
         "process": fitted.process.name,
         "horizon": fitted.horizon,
         "claims": fitted.certificate,
-        "caution": fitted.caution("order"),
+        "caution": fitted.caution("order") or fitted.caution("timing"),
         "whatif": None if result is None else result.to_dict(),
         "fixes": [row.to_dict() for row in rows] if top else None,
     }
     if put_json(document, json, quiet=quiet):
         return
     lines = [str(fitted)]
-    if (caution := fitted.caution("order")) is not None:
-        lines.append(caution)
+    lines += filter(None, (fitted.caution("timing"), fitted.caution("order")))
     if result is not None:
         lines.append(str(result))
     if top:
@@ -99,6 +98,7 @@ def _effects_limited(fitted: FittedModel, result: WhatIf) -> WhatIf:
         effect = getattr(result, name)
         figures[name] = replace(
             effect,
+            before=fitted.resting_on("timing", effect.before),
             difference=fitted.resting_on("order", effect.difference),
             after=fitted.resting_on("order", effect.after),
         )

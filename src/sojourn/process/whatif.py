@@ -79,7 +79,7 @@ class WhatIf:
     changes : tuple of str
         The changes in words.
     success_within, success_ever, mean_steps : Effect
-        P(success within the cap), P(success ever) and the mean number of steps.
+        P(success within the cap); P(success ever) and the mean number of steps were no run cut.
     cap_before, cap : int
         Steps that runs may take, before and after.
     linear : float or None
@@ -105,13 +105,24 @@ class WhatIf:
     n_draws: int
     n_units: int
 
+    @property
+    def only_caps(self) -> bool:
+        """Whether nothing but the cap is changed, which figures without a cap know nothing of."""
+        return len(self.changes) == 1 and self.cap != self.cap_before
+
     def __str__(self) -> str:
         lines = [f"if {'; '.join(self.changes)}:"]
         cap = n_of(self.cap, "step")
         if self.cap != self.cap_before:
             cap = f"{self.cap_before:,} -> {cap}"
-        lines += [
-            f"  P(success within {cap})  {self.success_within}",
+        lines.append(f"  P(success within {cap})  {self.success_within}")
+        if not self.only_caps:
+            lines += self._without_cap()
+        return "\n".join([*lines, f"  {STRUCTURAL}"])
+
+    def _without_cap(self) -> list[str]:
+        lines = [
+            "  were no run cut:",
             f"  P(success ever)  {self.success_ever}",
             f"  mean steps       {self.mean_steps}",
         ]
@@ -119,7 +130,7 @@ class WhatIf:
             lines.append(f"  first order      {self.linear:+.4f} in P(success ever)")
         if self.bound is not None and self.bound.published is not None:
             lines.append(f"  published bound  {self.bound.published:.4f} on its absolute change")
-        return "\n".join([*lines, f"  {STRUCTURAL}"])
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values."""
